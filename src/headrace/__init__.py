@@ -1,0 +1,37 @@
+"""headrace: streams of events, written once in Python, compiled, run on every core."""
+
+from . import read
+from .expr import (
+    Expr,
+    col,
+    concat,
+    count,
+    from_millis,
+    from_seconds,
+    lit,
+    mean,
+    udf,
+    when,
+)
+from .expr import max_ as max
+from .expr import min_ as min
+from .expr import sum_ as sum
+from .plan.errors import DataError, HeadraceError, PipelineError, StateError
+from .plan.schema import Schema
+from .plan.types import (
+    binary,
+    bool_,
+    date,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    optional,
+    string,
+    timestamp,
+)
+from .stream import Stream
+from .table import table
+from .time import duration, tumbling

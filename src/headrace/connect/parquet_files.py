@@ -1,0 +1,143 @@
+"""Which Parquet files a path names, and what their footers say of the rows inside."""
+
+from __future__ import annotations
+
+import glob
+import json
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.plan.errors import DataError
+from headrace.plan.types import DataType, from_arrow
+
+from .pushdown import Range
+
+_PER_MICROSECOND = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
+
+
+def without_credentials(path: str) -> str:
+    """A path or URL as it may be shown.
+
+    >>> without_credentials("s3://key:secret@bucket/rows?token=x")
+    's3://bucket/rows'
+    """
+    if "://" not in path:
+        return path
+    return re.sub(r"(?<=://)[^/@]*@", "", path).partition("?")[0]
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """A path as text; a DataError where it is a URL."""
+    text = os.fspath(path)
+    if "://" in text:
+        raise DataError(f"{without_credentials(text)} is a URL; only local paths can be used")
+    return text
+
+
+def find_files(path: str) -> tuple[Path, list[str]]:
+    """The folder that names are relative to, and the names of the files, sorted.
+
+    A folder stands for the .parquet files in it and below it. Neither it nor a glob finds what has
+    a part that begins with "_" or "." in its path: what other writers have not finished.
+    """
+    found = Path(path)
+    if found.is_file():
+        return found.parent, [found.name]
+    if found.is_dir():
+        return found, sorted(_below(found))
+    if glob.has_magic(path):
+        fixed = []
+        for part in found.parts:
+            if glob.has_magic(part):
+                break
+            fixed.append(part)
+        base = Path(*fixed)
+        matches = (Path(match) for match in glob.iglob(path, recursive=True))
+        inside = (match.relative_to(base) for match in matches if match.is_file())
+        return base, sorted(
+            match.as_posix() for match in inside if not any(part[0] in "_." for part in match.parts)
+        )
+    raise DataError(f"there is no file or folder {path}")
+
+
+def _below(folder: Path) -> Iterator[str]:
+    for current, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name[0] not in "_."]
+        for name in names:
+            if name.endswith(".parquet") and name[0] not in "_.":
+                yield (Path(current) / name).relative_to(folder).as_posix()
+
+
+class ParquetContent:
+    """One open file: its columns, its row groups and their statistics."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.name = name
+        try:
+            self.file = pq.ParquetFile(path, memory_map=True)
+        except FileNotFoundError:
+            raise DataError(f"{name} is gone; it was there before") from None
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{name} cannot be read as Parquet: {error}") from None
+        self.schema = self.file.schema_arrow
+        self.rows = self.file.metadata.num_rows
+        self._leaves: dict[str, int | None] = {}
+        for number in range(len(self.file.schema)):
+            path_inside = self.file.schema.column(number).path
+            # A column "a.b" and the field b of a column "a" have one path; then neither is used.
+            self._leaves[path_inside] = None if path_inside in self._leaves else number
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def groups(self) -> Iterator[tuple[int, int, int]]:
+        """For each row group its number, its first row and the row behind it."""
+        start = 0
+        for number in range(self.file.metadata.num_row_groups):
+            end = start + self.file.metadata.row_group(number).num_rows
+            yield number, start, end
+            start = end
+
+    def range(self, group: int, column: str, kind: DataType) -> Range:
+        """What the statistics of a row group say of a column."""
+        statistics = self._statistics(group, column, kind)
+        if statistics is None:
+            return Range()
+        nulls = statistics.null_count if statistics.has_null_count else None
+        if not statistics.has_min_max:
+            return Range(nulls=nulls)
+        if kind.name == "timestamp":
+            low = self._microseconds(column, statistics.min_raw)
+            high = self._microseconds(column, statistics.max_raw)
+        elif kind.name == "date":
+            low, high = statistics.min_raw, statistics.max_raw
+        else:
+            low, high = statistics.min, statistics.max
+        if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
+            low = high = None
+        return Range(low, high, nulls)
+
+    def _statistics(self, group: int, column: str, kind: DataType) -> Any:
+        """Statistics that can be used: of a flat column, of the very type, in a known order."""
+        leaf = self._leaves.get(column)
+        found = from_arrow(self.schema.field(column).type)
+        if leaf is None or kind.name == "bool" or found is None or found.name != kind.name:
+            return None
+        return self.file.metadata.row_group(group).column(leaf).statistics
+
+    def _microseconds(self, column: str, raw: Any) -> int | None:
+        """A time as the file has it, rounded down; None where its unit is not known."""
+        leaf = self.file.schema.column(self._leaves[column])
+        unit = json.loads(leaf.logical_type.to_json()).get("timeUnit")
+        if unit not in _PER_MICROSECOND or not isinstance(raw, int):
+            return None
+        factor, divisor = _PER_MICROSECOND[unit]
+        return raw * factor // divisor

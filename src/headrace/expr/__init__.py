@@ -1,0 +1,40 @@
+"""Expressions over the columns of a stream, as users write them.
+
+    >>> from headrace.expr import col, when
+    >>> (col("price") * col("count") > 100) & col("user").is_not_null()
+    Expr(((price * count) > 100) & ~is_null(user))
+    >>> when(col("n") > 9).then("many").otherwise("few")
+    Expr(when((n > 9): 'many', else 'few'))
+
+An expression computes nothing by itself: `filter`, `select`, `with_columns` and `agg` take it.
+"""
+
+from __future__ import annotations
+
+from .aggregates import Agg, count, max_, mean, min_, sum_
+from .combine import Case, Cases, concat, from_millis, from_seconds, when
+from .functions import Udf, plain, udf
+from .values import Expr, as_node, col, lit, named_nodes
+
+__all__ = [
+    "Agg",
+    "Case",
+    "Cases",
+    "Expr",
+    "Udf",
+    "as_node",
+    "col",
+    "concat",
+    "count",
+    "from_millis",
+    "from_seconds",
+    "lit",
+    "max_",
+    "mean",
+    "min_",
+    "named_nodes",
+    "plain",
+    "sum_",
+    "udf",
+    "when",
+]

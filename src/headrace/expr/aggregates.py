@@ -1,0 +1,80 @@
+"""Aggregates over the rows of a window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ..plan.errors import PipelineError
+from ..plan.expressions import Aggregate
+from .values import Expr, column_or_name, mistake
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Agg:
+    """An aggregate over the rows of a window: what `agg` takes."""
+
+    node: Aggregate
+
+    def __repr__(self) -> str:
+        return f"Agg({self.node})"
+
+    def unfinished(self) -> PipelineError:
+        """It is a value of a window, not of a row."""
+        return mistake(
+            f"aggregates such as {self.node} cannot be part of an expression",
+            "give each a name in agg(...), then compute with them in with_columns(...)",
+        )
+
+    def _no_operator(self, other: Any = None) -> NoReturn:
+        raise self.unfinished()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_operator
+    __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __neg__ = _no_operator
+    __lt__ = __le__ = __gt__ = __ge__ = _no_operator
+
+
+def count(of: Expr | str | None = None) -> Agg:
+    """The number of rows, or of the values of a column that are not null.
+
+    >>> count(), count("user")
+    (Agg(count()), Agg(count(user)))
+    """
+    return Agg(Aggregate("count", None if of is None else column_or_name(of)))
+
+
+def sum_(of: Expr | str) -> Agg:
+    """The sum of the values that are not null.
+
+    >>> from headrace.expr import col
+    >>> sum_(col("price") * col("count"))
+    Agg(sum((price * count)))
+    """
+    return Agg(Aggregate("sum", column_or_name(of)))
+
+
+def mean(of: Expr | str) -> Agg:
+    """The mean of the values that are not null.
+
+    >>> mean("price")
+    Agg(mean(price))
+    """
+    return Agg(Aggregate("mean", column_or_name(of)))
+
+
+def min_(of: Expr | str) -> Agg:
+    """The smallest value that is not null.
+
+    >>> min_("price")
+    Agg(min(price))
+    """
+    return Agg(Aggregate("min", column_or_name(of)))
+
+
+def max_(of: Expr | str) -> Agg:
+    """The largest value that is not null.
+
+    >>> max_("price")
+    Agg(max(price))
+    """
+    return Agg(Aggregate("max", column_or_name(of)))

@@ -1,0 +1,340 @@
+"""What an expression is: `Expr`, `col` and `lit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..plan.checks import Place
+from ..plan.errors import PipelineError
+from ..plan.expression_types import ExpressionError
+from ..plan.expressions import (
+    Binary,
+    Cast,
+    Coalesce,
+    Column,
+    Expression,
+    IsIn,
+    IsNull,
+    Literal,
+    TextCall,
+    Unary,
+)
+from ..plan.literals import to_literal
+from ..plan.site import caller_site
+from ..plan.types import DataType, as_type
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Expr:
+    """A value computed from the columns of each row; made by `col`, `lit` and operators on them.
+
+    >>> col("a") + 1
+    Expr(a + 1)
+    """
+
+    node: Expression
+
+    __array_ufunc__ = None  # numpy scalars leave operators to us
+
+    def __repr__(self) -> str:
+        said = str(self.node)
+        return f"Expr{said}" if isinstance(self.node, Binary) else f"Expr({said})"
+
+    def __add__(self, other: Any) -> Expr:
+        return _binary("+", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _binary("+", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _binary("-", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _binary("-", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _binary("*", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _binary("*", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _binary("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _binary("/", other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return _binary("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return _binary("//", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return _binary("%", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return _binary("%", other, self)
+
+    def __and__(self, other: Any) -> Expr:
+        return _binary("&", self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return _binary("&", other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return _binary("|", self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return _binary("|", other, self)
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return _binary("==", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return _binary("!=", self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _binary("<", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _binary("<=", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _binary(">", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _binary(">=", self, other)
+
+    def __neg__(self) -> Expr:
+        return Expr(Unary("-", self.node))
+
+    def __abs__(self) -> Expr:
+        return Expr(Unary("abs", self.node))
+
+    def __invert__(self) -> Expr:
+        return Expr(Unary("~", self.node))
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        raise mistake(
+            f"{self.node} is not true or false: it has a value only for rows",
+            "use & and | instead of and/or, ~ instead of not, each comparison in parentheses, "
+            "and .between(a, b) instead of a <= x <= b",
+        )
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise mistake(
+            f"`in` does not work on {self.node}: it has a value only for rows",
+            "use .is_in([...]), or .contains(text) for a piece of a string",
+        )
+
+    def is_null(self) -> Expr:
+        """Is the value null?
+
+        >>> col("a").is_null()
+        Expr(is_null(a))
+        """
+        return Expr(IsNull(self.node))
+
+    def is_not_null(self) -> Expr:
+        """Is there a value?
+
+        >>> col("a").is_not_null()
+        Expr(~is_null(a))
+        """
+        return Expr(Unary("~", IsNull(self.node)))
+
+    def fill_null(self, value: Any) -> Expr:
+        """The value, or another where it is null.
+
+        >>> col("a").fill_null(0)
+        Expr(coalesce(a, 0))
+        """
+        return Expr(Coalesce(self.node, as_node(value)))
+
+    def is_in(self, values: Iterable[Any]) -> Expr:
+        """Is the value one of some constants?
+
+        >>> col("kind").is_in(["view", "click"])
+        Expr(kind in ('view', 'click'))
+        """
+        return Expr(IsIn(self.node, _choices(values)))
+
+    def between(self, low: Any, high: Any) -> Expr:
+        """Does the value lie between two others, or equal one of them?
+
+        >>> col("a").between(1, 5)
+        Expr((a >= 1) & (a <= 5))
+        """
+        above, below = _binary(">=", self, low), _binary("<=", self, high)
+        return _binary("&", above, below)
+
+    def cast(self, to: Any) -> Expr:
+        """The value in another type; a value that does not fit is an error when rows come.
+
+        >>> col("a").cast("int8")
+        Expr(cast(a, int8))
+        """
+        return Expr(Cast(self.node, type_from(to)))
+
+    def length(self) -> Expr:
+        """The number of characters of a string.
+
+        >>> col("s").length()
+        Expr(length(s))
+        """
+        return text_call("length", self)
+
+    def starts_with(self, prefix: Any) -> Expr:
+        """Does a string begin with another?
+
+        >>> col("s").starts_with("ab")
+        Expr(starts_with(s, 'ab'))
+        """
+        return text_call("starts_with", self, prefix)
+
+    def ends_with(self, suffix: Any) -> Expr:
+        """Does a string end with another?
+
+        >>> col("s").ends_with("yz")
+        Expr(ends_with(s, 'yz'))
+        """
+        return text_call("ends_with", self, suffix)
+
+    def contains(self, piece: Any) -> Expr:
+        """Does a string have another inside?
+
+        >>> col("s").contains("mm")
+        Expr(contains(s, 'mm'))
+        """
+        return text_call("contains", self, piece)
+
+    def upper(self) -> Expr:
+        """A string in upper case.
+
+        >>> col("s").upper()
+        Expr(upper(s))
+        """
+        return text_call("upper", self)
+
+    def lower(self) -> Expr:
+        """A string in lower case.
+
+        >>> col("s").lower()
+        Expr(lower(s))
+        """
+        return text_call("lower", self)
+
+
+def col(name: str) -> Expr:
+    """The column of a name.
+
+    >>> col("user") == "ada"
+    Expr(user == 'ada')
+    """
+    if not isinstance(name, str) or not name:
+        raise mistake(f"col({name!r}) names no column", "give the column's name as a string")
+    return Expr(Column(name))
+
+
+def lit(value: Any, type: Any = None) -> Expr:
+    """A constant; `type` is needed only for None, and where another type than the usual is meant.
+
+    >>> lit(3), lit(None, str)
+    (Expr(3), Expr(null))
+    """
+    try:
+        return Expr(to_literal(value, None if type is None else type_from(type)))
+    except ExpressionError as error:
+        raise mistake(error.what, error.fix) from None
+
+
+@runtime_checkable
+class Unfinished(Protocol):
+    """Something that is easily taken for a value of a row, but is none."""
+
+    def unfinished(self) -> PipelineError:
+        """Why it is no value, and what makes it one."""
+        ...
+
+
+def as_node(value: Any) -> Expression:
+    """The plan's expression of an Expr or a constant."""
+    return as_expr(value).node
+
+
+def named_nodes(columns: Mapping[str, Any], place: Place) -> list[tuple[str, Expression]]:
+    """New columns by name; a text alone could mean a column or a constant."""
+    for name, made in columns.items():
+        if isinstance(made, str):
+            raise place.error(
+                f"{name}={made!r} could be a column or a text",
+                f"write col({made!r}) or hr.lit({made!r})",
+            )
+    return [(name, as_node(made)) for name, made in columns.items()]
+
+
+def as_expr(value: Any) -> Expr:
+    """An Expr as it is, or a constant as an Expr."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, Unfinished):
+        raise value.unfinished()
+    return lit(value)
+
+
+def _binary(op: str, left: Any, right: Any) -> Expr:
+    if left is None or right is None:
+        known = right if left is None else left
+        if op in ("==", "!="):
+            fix = ".is_null()" if op == "==" else ".is_not_null()"
+            raise mistake(f"{known.node} {op} None is never true", f"use {fix}")
+    return Expr(Binary(op, as_node(left), as_node(right)))
+
+
+def text_call(op: str, *operands: Any) -> Expr:
+    """A string function of some operands."""
+    return Expr(TextCall(op, tuple(map(as_node, operands))))
+
+
+def column_or_name(of: Expr | str) -> Expression:
+    """An operand where a string names a column."""
+    if isinstance(of, str):
+        return col(of).node
+    if isinstance(of, Expr):
+        return of.node
+    raise mistake(f"{of!r} is neither a column's name nor an expression", 'hr.sum("price")')
+
+
+def _choices(values: Iterable[Any]) -> tuple[Literal, ...]:
+    if isinstance(values, str | bytes | Expr) or not isinstance(values, Iterable):
+        raise mistake(f"is_in({values!r}) needs a list of constants", ".is_in([1, 2, 3])")
+    # A set has another order in each process; the plan (and a kernel's cache) must not.
+    items = sorted(values, key=repr) if isinstance(values, set | frozenset) else list(values)
+    if any(isinstance(item, Expr) for item in items):
+        raise mistake("is_in() takes constants, not columns", "use (a == b) | (a == c)")
+    if any(item is None for item in items):
+        raise mistake("is_in() with None is never true for a null", "use | x.is_null()")
+    choices = tuple(as_node(item) for item in items)
+    return tuple(choice for choice in choices if isinstance(choice, Literal))
+
+
+def type_from(given: Any) -> DataType:
+    """A type that the user gives."""
+    try:
+        if isinstance(given, np.dtype):
+            given = given.name
+        return as_type(given)
+    except TypeError as error:
+        raise mistake(str(error), "") from None
+
+
+def mistake(what: str, fix: str) -> PipelineError:
+    """An error at the user's line."""
+    return PipelineError(what, site=caller_site(), fix=fix)

@@ -1,0 +1,1 @@
+"""The logical plan: nodes, types, checks, rewrites and the cut into stages."""

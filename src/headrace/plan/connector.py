@@ -1,0 +1,136 @@
+"""What a connector is: the protocol that every source and sink follows, on every engine.
+
+A source has *channels* (a Kafka partition, a folder, a table, a generator), each with its own
+order of rows and its own watermark. A *position* is a small JSON value that names exactly what
+lies before it, so that the range between two positions can be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from .expressions import Expression
+from .schema import Schema
+
+Position = Any
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows that a reader gave, and the position after them. `ended`: the channel has no more."""
+
+    rows: pa.RecordBatch | None
+    position: Position
+    ended: bool = False
+
+
+class Reader(Protocol):
+    """One channel, read from a position on by one thread."""
+
+    def poll(self, max_rows: int, timeout: float) -> Batch:
+        """At most `max_rows` rows; none (`rows` is None) if nothing came within `timeout` s."""
+        ...
+
+    def close(self) -> None:
+        """Stop reading; may be called from any thread, and more than once.
+
+        A poll that waits comes back soon. Behind a close there are no rows, and no end either: who
+        stops reading a channel has not come to its end.
+        """
+        ...
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where rows come from.
+
+    A source that can read the range between any two positions again says so with an attribute
+    `replayable = True`; see `is_replayable`.
+    """
+
+    def schema(self) -> Schema:
+        """The columns of every channel."""
+        ...
+
+    def channels(self) -> Sequence[str]:
+        """The names of the channels."""
+        ...
+
+    def latest(self) -> dict[str, Position]:
+        """For each channel the position behind everything that is there now (None: unknown)."""
+        ...
+
+    def open(
+        self,
+        channel: str,
+        start: Position = None,
+        stop: Position = None,
+        columns: Sequence[str] | None = None,
+        predicate: Expression | None = None,
+    ) -> Reader:
+        """Read a channel from `start` (None: its beginning) to `stop` (None: its end, if any).
+
+        Only `columns` are wanted. Rows for which `predicate` is not true may be left out, but only
+        if the watermark does not need them, which the caller has made sure of.
+        """
+        ...
+
+    def committed(self, channel: str, position: Position) -> None:
+        """Everything before the position is safe: it will not be asked for again."""
+        ...
+
+    def close(self) -> None:
+        """Free what the source holds; may be called from any thread, and more than once."""
+        ...
+
+
+def is_replayable(source: Source) -> bool:
+    """Can the range between two positions of the source be read again, with the same rows?"""
+    return bool(getattr(source, "replayable", False))
+
+
+@runtime_checkable
+class Statistics(Protocol):
+    """What a source may know besides: a maximum without reading all rows for it."""
+
+    def maximum(self, column: str, channel: str, position: Position) -> Any:
+        """The largest value of a column before a position, in stored form; None if there is none.
+
+        Nulls and NaN do not count. This is what the watermark at a position comes from.
+        """
+        ...
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where rows go, in two phases: staged by a task, published once by a commit.
+
+    A batch is written in one or several attempts, each by one sink object, and published once. The
+    names of batches differ between jobs that write to the same place: a name that was published
+    before means that its rows are there already. A sink object that commits what others staged
+    does so after they were closed.
+    """
+
+    def open(self, schema: Schema) -> None:
+        """Get ready for rows of a schema; an error here comes before any row is read."""
+        ...
+
+    def write(self, rows: pa.RecordBatch, batch: str, attempt: str) -> Any:
+        """Stage rows under the name of a batch and an attempt; gives a message for commit."""
+        ...
+
+    def commit(self, batch: str, messages: Sequence[Any]) -> None:
+        """Publish what the messages stand for, in one step; a repeated commit does nothing."""
+        ...
+
+    def abort(self, batch: str, attempt: str) -> None:
+        """Remove what an attempt left behind."""
+        ...
+
+    def close(self) -> None:
+        """Free what the sink holds; may be called from any thread, and more than once."""
+        ...

@@ -1,0 +1,81 @@
+"""Where an event time comes from: the column as an expression over each source's own columns.
+
+A watermark is a function of the rows of a source's channel, before any filter. So the time must be
+computable from a source's row alone.
+"""
+
+from __future__ import annotations
+
+from .errors import PipelineError
+from .expressions import Column, Expression, columns_of, substitute
+from .nodes import (
+    Filter,
+    KeyBy,
+    Late,
+    Node,
+    Project,
+    Source,
+    TableJoin,
+    Union,
+    Watermark,
+    WindowAggregate,
+)
+
+
+def time_expression(node: Node, column: str) -> list[tuple[Source, Expression]]:
+    """For each source below a node, the expression over its columns that gives a column.
+
+    A PipelineError where there is none: behind a flat_map, process, map_batches or window, or
+    where the column comes from a table.
+    """
+    return _derive(node, Column(column), column)
+
+
+def _derive(node: Node, made: Expression, column: str) -> list[tuple[Source, Expression]]:
+    match node:
+        case Source():
+            return [(node, made)]
+        case Filter() | KeyBy() | Watermark():
+            return _derive(node.input, made, column)
+        case Project():
+            return _derive(node.input, substitute(made, dict(node.columns)), column)
+        case Union():
+            found: list[tuple[Source, Expression]] = []
+            for side in node.inputs:
+                for pair in _derive(side, made, column):
+                    if pair not in found:  # one stream may be on two sides
+                        found.append(pair)
+            return found
+        case TableJoin():
+            taken = columns_of(made) & {output for _, output in node.taken}
+            if taken:
+                raise _underivable(
+                    node,
+                    column,
+                    f"{sorted(taken)[0]!r} comes from the table {node.table}",
+                    "take the event time from the stream: a table's rows have no order in time",
+                )
+            return _derive(node.input, made, column)
+        case Late() | WindowAggregate():
+            raise _underivable(
+                node,
+                column,
+                "it lies behind a window",
+                "declare the event time before the window; its results have 'window_start'",
+            )
+    raise _underivable(
+        node,
+        column,
+        f"it is made by a {node.kind}",
+        f"call with_watermark before the {node.kind}; the event time goes on through it if the "
+        "function gives a column of the same name and type",
+    )
+
+
+def _underivable(node: Node, column: str, why: str, fix: str) -> PipelineError:
+    return PipelineError(
+        f"the event time {column!r} cannot be computed from the source's columns: {why}",
+        operator=f"{node.kind} {node.name!r}" if node.name else node.kind,
+        site=node.site,
+        fix=fix,
+    )

@@ -1,0 +1,37 @@
+"""The errors headrace raises: what is wrong, where, and how to fix it."""
+
+from __future__ import annotations
+
+from .site import Site
+
+
+class HeadraceError(Exception):
+    """The base of all errors that headrace raises itself."""
+
+
+class PipelineError(HeadraceError):
+    """A mistake in a pipeline, found while it is built.
+
+    >>> print(PipelineError("no column 'usr'", operator="filter", fix="did you mean 'user'?"))
+    filter: no column 'usr'
+      fix: did you mean 'user'?
+    """
+
+    def __init__(
+        self, what: str, *, operator: str = "", site: Site | None = None, fix: str = ""
+    ) -> None:
+        self.what, self.operator, self.site, self.fix = what, operator, site, fix
+        lines = [f"{operator}: {what}" if operator else what]
+        if site is not None:
+            lines.append(f"  at {site!r}")
+        if fix:
+            lines.append(f"  fix: {fix}")
+        super().__init__("\n".join(lines))
+
+
+class StateError(HeadraceError):
+    """A saved state that does not fit the pipeline it is given to."""
+
+
+class DataError(HeadraceError):
+    """Data that a source, a table or a sink cannot take as it is."""

@@ -1,0 +1,85 @@
+"""A plan as text, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .nodes import Node, OperatorClass, WindowAggregate, consumers, walk
+from .schema import Schema
+
+
+def render(roots: Sequence[Node]) -> str:
+    """The operators below some roots as trees, one line each, inputs indented below.
+
+    A line has the operator's name (or kind and number), its class, what it does, its columns, its
+    key and time, and the user's line. A node with several readers is shown once; further readers
+    refer to it.
+
+    >>> from .schema import Schema
+    >>> from .nodes import Filter, Source
+    >>> from .expressions import Column
+    >>> source = Source((), Schema.of({"a": bool}), "events", connector="memory")
+    >>> print(render([Filter((source,), source.schema, "", predicate=Column("a"))]))
+    filter-1 [SL] a  -> a: bool
+    └─ events (source) [SL] memory  -> a: bool
+    """
+    labels = _labels(roots)
+    readers = consumers(roots)
+    shared = {node for node, found in readers.items() if len(found) > 1}
+    shared |= {id(root) for root in roots if id(root) in readers}
+    shown: set[int] = set()
+    lines: list[str] = []
+    for root in roots:
+        # (node, what stands before it, what stands before its inputs)
+        stack = [(root, "", "")]
+        while stack:
+            node, before, below = stack.pop()
+            if id(node) in shown:
+                lines.append(f"{before}{labels[id(node)]} (shown above)")
+                continue
+            mark = " (shared)" if id(node) in shared else ""
+            lines.append(f"{before}{_line(node, labels[id(node)], mark)}")
+            shown.add(id(node))
+            last = len(node.inputs) - 1
+            for number in range(last, -1, -1):
+                corner, bar = ("└─ ", "   ") if number == last else ("├─ ", "│  ")
+                stack.append((node.inputs[number], below + corner, below + bar))
+    return "\n".join(lines)
+
+
+def _labels(roots: Sequence[Node]) -> dict[int, str]:
+    """Each node's own name, or its kind and number among those without a name."""
+    labels: dict[int, str] = {}
+    numbers: dict[str, int] = {}
+    for node in walk(roots):
+        if node.name:
+            labels[id(node)] = f"{node.name} ({node.kind})"
+        else:
+            numbers[node.kind] = numbers.get(node.kind, 0) + 1
+            labels[id(node)] = f"{node.kind}-{numbers[node.kind]}"
+    return labels
+
+
+def _line(node: Node, label: str, mark: str) -> str:
+    parts = [f"{label}{mark} [{_class(node).value}]"]
+    if node.detail():
+        parts.append(node.detail())
+    said = " ".join(parts) + f"  -> {_columns(node.schema)}"
+    if node.key:
+        said += f" | key {', '.join(node.key)}"
+    if node.time is not None:
+        said += f" | time {node.time}"
+    if node.site is not None:
+        said += f"  @ {node.site.file}:{node.site.line}"
+    return said
+
+
+def _class(node: Node) -> OperatorClass:
+    """Its class; a window without a key has one owner."""
+    if isinstance(node, WindowAggregate) and not node.key:
+        return OperatorClass.STATEFUL
+    return node.operator_class
+
+
+def _columns(schema: Schema) -> str:
+    return ", ".join(map(repr, schema))

@@ -1,0 +1,255 @@
+"""The type of an expression against a schema, and whether evaluating it can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .expressions import (
+    ARITHMETIC,
+    COMPARISONS,
+    Aggregate,
+    Binary,
+    Call,
+    Cast,
+    Coalesce,
+    Column,
+    Expression,
+    IsIn,
+    IsNull,
+    KeyHash,
+    Literal,
+    TextCall,
+    Unary,
+    When,
+)
+from .schema import Schema
+from .types import DataType, bool_, float64, int64, optional, string
+
+DURATION = DataType("duration")  # of timedelta constants only; microseconds
+
+TEXT_OPERATIONS = {
+    "length": (1, int64),
+    "starts_with": (2, bool_),
+    "ends_with": (2, bool_),
+    "contains": (2, bool_),
+    "upper": (1, string),
+    "lower": (1, string),
+    "concat": (2, string),
+}
+
+
+class ExpressionError(TypeError):
+    """What is wrong with an expression, and how to fix it."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.what, self.fix = what, fix
+
+
+def type_of(expression: Expression, schema: Schema) -> DataType:
+    """The type of an expression over rows of a schema; an ExpressionError where it has none.
+
+    >>> type_of(Binary("/", Column("a"), Literal(2, int64)), Schema.of({"a": int}))
+    float64
+    """
+    match expression:
+        case Column(name):
+            if name not in schema:
+                raise ExpressionError(f"no column {name!r}", schema.closest(name))
+            return schema[name]
+        case Literal(value, kind):
+            return optional(kind) if value is None else kind
+        case Binary(op, left, right):
+            return _binary(expression, op, type_of(left, schema), type_of(right, schema))
+        case Unary(op, operand):
+            return _unary(expression, op, type_of(operand, schema))
+        case Cast(operand, kind):
+            return _cast(expression, type_of(operand, schema), kind)
+        case IsNull(operand):
+            type_of(operand, schema)
+            return bool_
+        case Coalesce(operand, other):
+            first, second = type_of(operand, schema), type_of(other, schema)
+            return replace(_common(expression, first, second), nullable=second.nullable)
+        case When():
+            return _when(expression, schema)
+        case IsIn(operand, choices):
+            kind = type_of(operand, schema)
+            for choice in choices:
+                _comparable(expression, "==", kind, choice.type)
+            return replace(bool_, nullable=kind.nullable)
+        case TextCall(op, operands):
+            kinds = [type_of(operand, schema) for operand in operands]
+            for kind in kinds:
+                if kind.name != "string":
+                    raise ExpressionError(
+                        f"{op}() works on strings, and an operand of {expression} is {kind}",
+                        "cast it with .cast(hr.string) where that is meant",
+                    )
+            return replace(TEXT_OPERATIONS[op][1], nullable=any(k.nullable for k in kinds))
+        case Call(function, operands, result):
+            for operand in operands:
+                type_of(operand, schema)
+            return function.outputs[result]
+        case KeyHash():
+            return int64
+    raise ExpressionError(f"{expression!r} is not an expression")
+
+
+def _binary(expression: Expression, op: str, left: DataType, right: DataType) -> DataType:
+    nullable = left.nullable or right.nullable
+    if op in COMPARISONS:
+        _comparable(expression, op, left, right)
+        return replace(bool_, nullable=nullable)
+    if op in ARITHMETIC:
+        return replace(_arithmetic(expression, op, left, right), nullable=nullable)
+    for kind in (left, right):
+        if kind.name != "bool":
+            raise ExpressionError(
+                f"{op} combines conditions, and an operand of {expression} is {kind}",
+                "put comparisons in parentheses: (a == 1) & (b == 2)",
+            )
+    return replace(bool_, nullable=nullable)
+
+
+def _arithmetic(expression: Expression, op: str, left: DataType, right: DataType) -> DataType:
+    if left.is_numeric and right.is_numeric:
+        whole = left.is_integer and right.is_integer and op != "/"
+        return int64 if whole else float64
+    pair = left.name, right.name
+    if op in "+-" and left.name == "timestamp" and right.name in ("duration", "int64"):
+        return left.required
+    if op in "+-" and left.name == "date" and right.is_integer:
+        return left.required
+    if op == "-" and pair in (("timestamp", "timestamp"), ("date", "date")):
+        return int64
+    fix = "cast one side with .cast(...)"
+    if pair == ("string", "string") and op == "+":
+        fix = "use hr.concat(a, b)"
+    if op == "+" and right.is_time:
+        fix = "write the time on the left: time + duration"
+    raise ExpressionError(f"{left} {op} {right} has no meaning, in {expression}", fix)
+
+
+def _comparable(expression: Expression, op: str, left: DataType, right: DataType) -> None:
+    same = left.name == right.name or (left.is_numeric and right.is_numeric)
+    if not same:
+        fix = "cast one side with .cast(...)"
+        if "timestamp" in (left.name, right.name):
+            fix = "compare timestamps with datetime objects"
+        raise ExpressionError(f"{left} {op} {right} cannot be compared, in {expression}", fix)
+
+
+def _unary(expression: Expression, op: str, kind: DataType) -> DataType:
+    if op == "~" and kind.name == "bool":
+        return kind
+    if op != "~" and kind.is_numeric:
+        return replace(int64 if kind.is_integer else float64, nullable=kind.nullable)
+    raise ExpressionError(f"{op} has no meaning for {kind}, in {expression}")
+
+
+def _cast(expression: Expression, kind: DataType, target: DataType) -> DataType:
+    numeric = kind.is_numeric or kind.name == "bool"
+    possible = (
+        kind.name == target.name
+        or (numeric and (target.is_numeric or target.name == "bool"))
+        or {kind.name, target.name} in ({"timestamp", "int64"}, {"date", "int64"})
+        or (kind.name, target.name) in (("timestamp", "date"), ("date", "timestamp"))
+        or (kind.is_integer and target.is_time)
+        or (kind.name, target.name) == ("string", "binary")
+    )
+    if not possible:
+        raise ExpressionError(
+            f"{kind} cannot be cast to {target}, in {expression}",
+            "write a function with @hr.udf that says how",
+        )
+    if target.nullable or not kind.nullable:
+        return target
+    return optional(target)
+
+
+def _when(expression: When, schema: Schema) -> DataType:
+    for condition in expression.conditions:
+        if type_of(condition, schema).name != "bool":
+            raise ExpressionError(f"when({condition}) needs a condition")
+    result = type_of(expression.values[0], schema)
+    for value in expression.values[1:]:
+        result = _common(expression, result, type_of(value, schema))
+    if expression.otherwise is None:
+        return optional(result)
+    return _common(expression, result, type_of(expression.otherwise, schema))
+
+
+def _common(expression: Expression, left: DataType, right: DataType) -> DataType:
+    """One type for two alternatives."""
+    nullable = left.nullable or right.nullable
+    if left.name == right.name:
+        return replace(left, nullable=nullable)
+    if left.is_numeric and right.is_numeric:
+        whole = left.is_integer and right.is_integer
+        return replace(int64 if whole else float64, nullable=nullable)
+    raise ExpressionError(
+        f"the alternatives of {expression} are {left} and {right}", "cast them to one type"
+    )
+
+
+def aggregate_type(aggregate: Aggregate, schema: Schema) -> DataType:
+    """The type of an aggregate over rows of a schema.
+
+    >>> aggregate_type(Aggregate("mean", Column("a")), Schema.of({"a": int}))
+    float64
+    """
+    if aggregate.operand is None:
+        return int64
+    kind = type_of(aggregate.operand, schema)
+    if aggregate.kind == "count":
+        return int64
+    if aggregate.kind in ("sum", "mean") and not kind.is_numeric:
+        raise ExpressionError(
+            f"{aggregate} needs numbers, and {aggregate.operand} is {kind}",
+            "use count, min or max, or cast it",
+        )
+    if aggregate.kind == "mean":
+        return replace(float64, nullable=kind.nullable)
+    if aggregate.kind == "sum":
+        return replace(int64 if kind.is_integer else float64, nullable=kind.nullable)
+    return kind
+
+
+def can_fail(expression: Expression, schema: Schema) -> bool:
+    """Can evaluating the expression raise an error for some row?
+
+    >>> schema = Schema.of({"a": int})
+    >>> can_fail(Column("a"), schema), can_fail(Unary("-", Column("a")), schema)
+    (False, True)
+    """
+    if any(can_fail(part, schema) for part in expression.parts()):
+        return True
+    kind = type_of(expression, schema)
+    match expression:
+        case Binary(op, _, _):
+            return op in ("/", "//", "%") or (op in ARITHMETIC and not kind.is_float)
+        case Unary(op, _):
+            return op != "~" and kind.is_integer
+        case Cast(operand, target):
+            return not _always_fits(type_of(operand, schema), target)
+        case Call():
+            return True
+    return False
+
+
+def _always_fits(kind: DataType, target: DataType) -> bool:
+    if kind.nullable and not target.nullable and target.name == kind.name:
+        return True  # nulls stay null: the cast gives the nullable type
+    if kind.name == target.name or target.is_float or target.name == "bool":
+        return True
+    if kind.is_integer and target.is_integer:
+        low, high = target.integer_range
+        return low <= kind.integer_range[0] and kind.integer_range[1] <= high
+    return kind.name == "bool" or (kind.name, target.name) in (
+        ("int64", "timestamp"),
+        ("timestamp", "int64"),
+        ("date", "int64"),
+        ("timestamp", "date"),
+        ("string", "binary"),
+    )

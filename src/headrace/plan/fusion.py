@@ -1,0 +1,57 @@
+"""Fusion: which operators run as one kernel (Streams, section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .nodes import (
+    Filter,
+    FlatMap,
+    Late,
+    Node,
+    OnTime,
+    Project,
+    TableJoin,
+    WindowAggregate,
+    consumers,
+    walk,
+)
+
+MOST_TABLES = 16  # static tables joined in one chain
+
+
+def chains(roots: Sequence[Node], fuse: str = "auto") -> list[tuple[Node, ...]]:
+    """The operators that kernels run, in chains, each after those that feed it.
+
+    A chain has one input. In it stand filters, projections and static joins, at most one function
+    that yields rows, and at its end perhaps a window. `fuse="none"` makes a chain of every operator.
+    """
+    readers = consumers(roots)
+    made: dict[int, list[Node]] = {}  # id of the last node of a chain -> the chain
+    for node in walk(roots):
+        if not isinstance(node, Filter | Project | TableJoin | FlatMap | OnTime | WindowAggregate):
+            continue
+        chain = made.get(id(node.input)) if fuse == "auto" else None
+        others = [r for r in readers.get(id(node.input), ()) if not isinstance(r, Late)]
+        if chain is not None and len(others) == 1 and _joins(chain, node):
+            del made[id(node.input)]
+            made[id(node)] = [*chain, node]
+        else:
+            made[id(node)] = [node]
+    return [tuple(chain) for chain in made.values()]
+
+
+def _joins(chain: Sequence[Node], node: Node) -> bool:
+    """May an operator go on with a chain?"""
+    last = chain[-1]
+    if isinstance(last, WindowAggregate):
+        return False
+    if isinstance(last, OnTime):
+        return isinstance(node, WindowAggregate)
+    yields = any(isinstance(each, FlatMap) for each in chain)
+    if isinstance(node, FlatMap | OnTime):
+        return not yields
+    if isinstance(node, WindowAggregate):
+        return False
+    tables = sum(isinstance(each, TableJoin) for each in (*chain, node))
+    return tables <= MOST_TABLES

@@ -1,0 +1,319 @@
+"""The logical plan: one frozen node per operator, joined by their inputs.
+
+A node is compared by identity: two equal filters of one stream are two operators. Checks live in
+`build.py`, which makes nodes from what users write; rewrites make nodes directly.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from .expressions import Aggregate, Expression
+from .functions import Function
+from .schema import Field, Schema
+from .site import Site
+
+WATERMARK = "__watermark"  # hidden column: the watermark of its channel just before a row
+KEY_HASH = "__hash"  # hidden column: the hash of the key, behind an exchange
+HIDDEN = (WATERMARK, KEY_HASH)
+
+
+class OperatorClass(enum.Enum):
+    """How far an operator can be parallel (Ordered, section 2)."""
+
+    STATELESS = "SL"  # any number of workers
+    PARTITIONED = "PS"  # one worker per key group
+    STATEFUL = "SF"  # one worker
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Windows of equal length that follow each other; in units of the time column."""
+
+    size: int
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"tumbling({self.size})" if not self.offset else f"tumbling({self.size}+{self.offset})"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How a source tells time: the watermark of a channel is the maximum so far minus `bound`.
+
+    `exact` asks for the watermark of every row; otherwise rows that no window of `windows` can
+    find late may carry any earlier watermark, which saves a pass over most blocks.
+    """
+
+    time: Expression
+    bound: int
+    windows: tuple[Tumbling, ...] = ()
+    exact: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operator: its inputs, the schema it gives, its key, and where the user wrote it."""
+
+    inputs: tuple[Node, ...]
+    schema: Schema
+    name: str
+    site: Site | None = field(default=None, kw_only=True)
+    key: tuple[str, ...] = field(default=(), kw_only=True)
+    time: str | None = field(default=None, kw_only=True)  # the event-time column, once declared
+
+    kind: ClassVar[str] = "node"
+    operator_class: ClassVar[OperatorClass] = OperatorClass.STATELESS
+
+    @property
+    def input(self) -> Node:
+        """The only input."""
+        (only,) = self.inputs
+        return only
+
+    def with_inputs(self, *inputs: Node) -> Node:
+        """The same operator over other inputs of the same schema."""
+        return self if inputs == self.inputs else replace(self, inputs=inputs)
+
+    def detail(self) -> str:
+        """What `explain()` says of it."""
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Node):
+    """Rows from a connector (`plan.connector.Source`)."""
+
+    connector: Any = None
+    clock: Clock | None = None
+    predicate: Expression | None = None  # a hint: what later filters keep
+    kind: ClassVar[str] = "source"
+
+    def detail(self) -> str:
+        said = str(self.connector)
+        if self.clock is not None:
+            said += f", watermark {self.clock.time} - {self.clock.bound}"
+        return said
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Node):
+    """The rows for which a condition is true."""
+
+    predicate: Expression = None  # type: ignore[assignment]
+    kind: ClassVar[str] = "filter"
+
+    def detail(self) -> str:
+        return str(self.predicate)
+
+
+@dataclass(frozen=True, eq=False)
+class Project(Node):
+    """New columns from the columns of each row: select, with_columns, drop, rename and map."""
+
+    columns: tuple[tuple[str, Expression], ...] = ()
+    kind: ClassVar[str] = "project"
+
+    def detail(self) -> str:
+        return ", ".join(
+            name if str(made) == name else f"{name}={made}" for name, made in self.columns
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMap(Node):
+    """Zero or more rows for each row; `carry` names input columns that go along with each."""
+
+    function: Function = None  # type: ignore[assignment]
+    arguments: tuple[str, ...] = ()
+    carry: tuple[str, ...] = ()
+    kind: ClassVar[str] = "flat_map"
+
+    def detail(self) -> str:
+        return f"{self.function.name}({', '.join(self.arguments)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Process(FlatMap):
+    """Like flat_map, over a state record per key."""
+
+    identity: str = ""
+    kind: ClassVar[str] = "process"
+    operator_class: ClassVar[OperatorClass] = OperatorClass.PARTITIONED
+
+    def detail(self) -> str:
+        return f"{super().detail()} by {', '.join(self.key)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Union(Node):
+    """The rows of all inputs."""
+
+    kind: ClassVar[str] = "union"
+
+
+@dataclass(frozen=True, eq=False)
+class TableJoin(Node):
+    """Each row with the row of a static table that has its key."""
+
+    table: Any = None  # plan.table.Table
+    left_on: tuple[str, ...] = ()
+    right_on: tuple[str, ...] = ()
+    how: str = "inner"
+    taken: tuple[tuple[str, str], ...] = ()  # (table column, output name)
+    kind: ClassVar[str] = "join"
+
+    def detail(self) -> str:
+        pairs = zip(self.left_on, self.right_on, strict=True)
+        on = ", ".join(a if a == b else f"{a}={b}" for a, b in pairs)
+        return f"{self.how}, {self.table} on {on}"
+
+
+@dataclass(frozen=True, eq=False)
+class KeyBy(Node):
+    """Declares the key; moves nothing by itself."""
+
+    kind: ClassVar[str] = "key_by"
+
+    def detail(self) -> str:
+        return ", ".join(self.key)
+
+
+@dataclass(frozen=True, eq=False)
+class Watermark(Node):
+    """Declares the event-time column and how far rows may be out of order."""
+
+    column: str = ""
+    bound: int = 0
+    kind: ClassVar[str] = "watermark"
+
+    def detail(self) -> str:
+        return f"{self.column} - {self.bound}"
+
+
+@dataclass(frozen=True, eq=False)
+class OnTime(Node):
+    """Rows whose window is still open by the watermark they carry; the others are its late rows."""
+
+    window: Tumbling = None  # type: ignore[assignment]
+    kind: ClassVar[str] = "on_time"
+
+    def detail(self) -> str:
+        return f"{self.time} in {self.window}"
+
+
+@dataclass(frozen=True, eq=False)
+class WindowAggregate(Node):
+    """Aggregates by key and window.
+
+    phase: "whole" takes rows and gives results; "partial" gives accumulators, which "final" merges.
+    """
+
+    window: Tumbling = None  # type: ignore[assignment]
+    aggregates: tuple[tuple[str, Aggregate], ...] = ()
+    phase: str = "whole"
+    identity: str = ""
+    reproducible: bool = True
+    rows: Schema = None  # type: ignore[assignment]  # the rows aggregated, whatever the phase
+    kind: ClassVar[str] = "window"
+    operator_class: ClassVar[OperatorClass] = OperatorClass.PARTITIONED
+
+    def detail(self) -> str:
+        made = ", ".join(f"{name}={aggregate}" for name, aggregate in self.aggregates)
+        keys = ", ".join(self.key)
+        phase = "" if self.phase == "whole" else f" ({self.phase})"
+        return f"{made} by {keys or 'nothing'} in {self.window}{phase}"
+
+
+@dataclass(frozen=True, eq=False)
+class Late(Node):
+    """The late rows of its input, a WindowAggregate or (after planning) an OnTime."""
+
+    kind: ClassVar[str] = "late"
+
+
+@dataclass(frozen=True, eq=False)
+class MapBatches(Node):
+    """Any Python over Arrow record batches; takes the GIL."""
+
+    function: Callable[..., Any] = None  # type: ignore[assignment]
+    kind: ClassVar[str] = "map_batches"
+
+    def detail(self) -> str:
+        return f"{getattr(self.function, '__name__', 'function')} (plain Python)"
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange(Node):
+    """Where rows change owner: by key, or (no key) to one owner."""
+
+    kind: ClassVar[str] = "exchange"
+
+    def detail(self) -> str:
+        return f"by {', '.join(self.key)}" if self.key else "to one owner"
+
+
+@dataclass(frozen=True, eq=False)
+class Received(Node):
+    """The far side of an exchange: rows that another stage sent."""
+
+    exchange: int = 0  # its number in the plan
+    kind: ClassVar[str] = "received"
+
+    def detail(self) -> str:
+        return f"exchange {self.exchange}"
+
+
+@dataclass(frozen=True, eq=False)
+class Sink(Node):
+    """Rows leave to a connector (`plan.connector.Sink`)."""
+
+    connector: Any = None
+    kind: ClassVar[str] = "sink"
+
+    def detail(self) -> str:
+        return str(self.connector)
+
+
+def walk(roots: Sequence[Node]) -> Iterator[Node]:
+    """All nodes that the roots stand on, inputs first, each once."""
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((source, False) for source in reversed(node.inputs))
+
+
+def transform(roots: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> list[Node]:
+    """The graph rebuilt from its sources on: change(node, its new inputs) gives the new node."""
+    made: dict[int, Node] = {}
+    for node in walk(roots):
+        made[id(node)] = change(node, tuple(made[id(source)] for source in node.inputs))
+    return [made[id(root)] for root in roots]
+
+
+def consumers(roots: Sequence[Node]) -> dict[int, list[Node]]:
+    """id of each node -> the nodes that read it."""
+    found: dict[int, list[Node]] = {}
+    for node in walk(roots):
+        for source in node.inputs:
+            found.setdefault(id(source), []).append(node)
+    return found
+
+
+def visible(schema: Schema) -> Schema:
+    """A schema without its hidden columns."""
+    return Schema(tuple(f for f in schema if f.name not in HIDDEN))
+
+
+def extended(schema: Schema, *more: Field) -> Schema:
+    """A schema with columns added behind."""
+    return Schema((*schema.fields, *more))

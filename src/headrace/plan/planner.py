@@ -1,0 +1,122 @@
+"""From what the user wrote to stages: names, rewrites, and the cut at exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .nodes import Exchange, Node, Received, Source, transform, walk
+from .rewrites.clocks import place_clocks
+from .rewrites.exchanges import insert_exchanges
+from .rewrites.filters import push_filters
+from .rewrites.naming import name_operators
+from .rewrites.pruning import prune_columns
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """A piece of the plan that one owner can run alone.
+
+    `roots` are its outputs (Sink and Exchange nodes), `inputs` the Source and Received nodes.
+    """
+
+    number: int
+    roots: tuple[Node, ...]
+    fuse: str = "auto"
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Where its rows come from."""
+        return tuple(node for node in walk(self.roots) if isinstance(node, Source | Received))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A pipeline in three forms: as it was written, rewritten, and cut into stages."""
+
+    logical: tuple[Node, ...]
+    optimized: tuple[Node, ...]
+    fuse: str = "auto"
+
+    @property
+    def whole(self) -> StagePlan:
+        """Everything as one stage: what a single owner runs."""
+        return StagePlan(0, self.optimized, self.fuse)
+
+    def stages(self) -> list[StagePlan]:
+        """The stages for many owners, each after those that feed it."""
+        return cut(insert_exchanges(self.optimized), self.fuse)
+
+
+Rewrite = Callable[[Sequence[Node]], list[Node]]
+
+
+def plan(sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True) -> Plan:
+    """Plan a pipeline.
+
+    fuse: "auto" runs chains of operators as one kernel, "none" each operator by itself.
+    prune: False lets sources read and copy all their columns.
+    """
+    if fuse not in ("auto", "none"):
+        raise ValueError(f'fuse={fuse!r}: use "auto" or "none"')
+    logical = name_operators(sinks)
+    roots = place_clocks(logical)
+    roots = push_filters(roots)
+    roots = prune_columns(roots, sources=prune)
+    return Plan(tuple(logical), tuple(roots), fuse)
+
+
+def cut(roots: Sequence[Node], fuse: str = "auto") -> list[StagePlan]:
+    """Stages, cut at the exchanges: the rows of exchange k are Received with that number."""
+    exchanges = [node for node in walk(roots) if isinstance(node, Exchange)]
+    number = {id(node): k for k, node in enumerate(exchanges)}
+    sent: dict[int, Node] = {}  # the sending side of each exchange
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        made = node.with_inputs(*inputs)
+        if not isinstance(node, Exchange):
+            return made
+        sent[number[id(node)]] = made
+        return Received(
+            (),
+            made.schema,
+            made.name,
+            site=made.site,
+            key=made.key,
+            time=made.time,
+            exchange=number[id(node)],
+        )
+
+    sinks = transform(roots, change)
+    return _stages([*sent.values(), *sinks], fuse)
+
+
+def _stages(outputs: Sequence[Node], fuse: str) -> list[StagePlan]:
+    """Outputs that share operators belong to one stage."""
+    groups: list[tuple[set[int], list[Node]]] = []
+    for output in outputs:
+        members = {id(node) for node in walk([output])}
+        touching = [group for group in groups if group[0] & members]
+        merged = [node for group in touching for node in group[1]]
+        groups = [group for group in groups if group not in touching]
+        groups.append((members.union(*(g[0] for g in touching)), [*merged, output]))
+    ordered = _after_their_senders([roots for _, roots in groups])
+    return [StagePlan(k, tuple(roots), fuse) for k, roots in enumerate(ordered)]
+
+
+def _after_their_senders(stages: list[list[Node]]) -> list[list[Node]]:
+    """The stages in an order in which rows come from stages before."""
+    ordered: list[list[Node]] = []
+    known: set[str] = set()
+    while stages:
+        ready = next(
+            roots
+            for roots in stages
+            if all(n.name in known for n in walk(roots) if isinstance(n, Received))
+        )
+        stages.remove(ready)
+        ordered.append(ready)
+        known.update(node.name for node in ready if isinstance(node, Exchange))
+    return ordered
+
+

@@ -1,0 +1,1 @@
+"""Rewrites: small pure functions from a graph to a graph that gives the same rows."""

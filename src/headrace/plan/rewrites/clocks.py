@@ -1,0 +1,191 @@
+"""Event time made physical: clocks at the sources, and a test for late rows before windows.
+
+The watermark of a channel is a function of its rows alone, so its source computes it and every row
+carries the watermark of its channel just before it, in a hidden column, to the windows that need
+it. Whether a row is late is then a property of the row, whatever blocks, batches and workers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..derive import time_expression
+from ..errors import PipelineError
+from ..expressions import Binary, Column, Expression, Literal
+from ..nodes import (
+    WATERMARK,
+    Clock,
+    FlatMap,
+    KeyBy,
+    Late,
+    MapBatches,
+    Node,
+    OnTime,
+    Process,
+    Project,
+    Sink,
+    Source,
+    TableJoin,
+    Tumbling,
+    Watermark,
+    WindowAggregate,
+    consumers,
+    extended,
+    transform,
+    visible,
+    walk,
+)
+from ..schema import Field
+from ..types import int64
+
+CARRIED = Field(WATERMARK, int64)
+
+
+def place_clocks(roots: Sequence[Node]) -> list[Node]:
+    """Sources with clocks, OnTime before every window; no Watermark and KeyBy any more."""
+    clocks = _clocks(roots)
+    needed = _carriers(roots)
+    on_time: dict[int, OnTime] = {}  # of each window, for its late rows
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        carries = id(node) in needed
+        match node:
+            case Source():
+                clock = clocks.get(id(node))
+                schema = extended(node.schema, CARRIED) if carries else node.schema
+                return replace(node, clock=clock, schema=schema)
+            case KeyBy() | Watermark():
+                return inputs[0]
+            case Late():
+                return replace(node, inputs=(on_time[id(node.input)],))
+            case WindowAggregate():
+                test = _on_time(node, inputs[0])
+                made = replace(node, inputs=(test,), rows=test.schema)
+                on_time[id(node)] = test
+                return _with_watermark_of_window(made) if carries else made
+            case Project() if carries:
+                columns = (*node.columns, (WATERMARK, Column(WATERMARK)))
+                schema = extended(node.schema, CARRIED)
+                return replace(node, inputs=inputs, columns=columns, schema=schema)
+            case FlatMap() if carries:
+                names = [n for n in node.schema.names if n not in node.carry]
+                fields = [Field(n, node.schema[n]) for n in node.carry]
+                schema = extended(type(node.schema)(tuple(fields)), CARRIED)
+                schema = extended(schema, *(Field(n, node.schema[n]) for n in names))
+                carry = (*node.carry, WATERMARK)
+                return replace(node, inputs=inputs, carry=carry, schema=schema)
+            case TableJoin() if carries:
+                taken = {name for _, name in node.taken}
+                right = [f for f in node.schema if f.name in taken]
+                left = [f for f in node.schema if f.name not in taken]
+                schema = type(node.schema)((*left, CARRIED, *right))
+                return replace(node, inputs=inputs, schema=schema)
+            case Sink() | MapBatches() if WATERMARK in inputs[0].schema:
+                return node.with_inputs(_without_watermark(inputs[0], node))
+            case _ if carries:
+                return replace(node, inputs=inputs, schema=inputs[0].schema)
+        return node.with_inputs(*inputs)
+
+    return transform(roots, change)
+
+
+def _on_time(node: WindowAggregate, source: Node) -> OnTime:
+    return OnTime(
+        (source,),
+        visible(source.schema),
+        f"{node.name}.on_time",
+        site=node.site,
+        key=source.key,
+        time=node.input.time,
+        window=node.window,
+    )
+
+
+def _with_watermark_of_window(node: WindowAggregate) -> Project:
+    """Results of a window leave when the watermark has passed its end: not before the end."""
+    start = Column("window_start")
+    watermark = Binary("+", start, Literal(node.window.size - 1, int64))
+    columns: list[tuple[str, Expression]] = [(name, Column(name)) for name in node.schema.names]
+    return Project(
+        (node,),
+        extended(node.schema, CARRIED),
+        f"{node.name}.watermark",
+        site=node.site,
+        key=node.key,
+        time=node.time,
+        columns=(*columns, (WATERMARK, watermark)),
+    )
+
+
+def _without_watermark(source: Node, reader: Node) -> Project:
+    """Rows as the user knows them."""
+    schema = visible(source.schema)
+    return Project(
+        (source,),
+        schema,
+        f"{reader.name}.rows",
+        site=reader.site,
+        key=source.key,
+        time=source.time,
+        columns=tuple((name, Column(name)) for name in schema.names),
+    )
+
+
+def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:
+    """id of a source -> its clock."""
+    found: dict[int, tuple[Clock, Watermark]] = {}
+    below = _windows_below(roots)
+    for node in walk(roots):
+        if not isinstance(node, Watermark):
+            continue
+        windows, exact = below[id(node)]
+        for source, time in time_expression(node.input, node.column):
+            clock = Clock(time, node.bound, windows, exact)
+            known = found.get(id(source))
+            if known is not None and (known[0].time, known[0].bound) != (time, node.bound):
+                raise PipelineError(
+                    f"{source.name} would have two watermarks",
+                    operator=node.name,
+                    site=node.site,
+                    fix=f"the other one is at {known[1].site!r}: call with_watermark once, "
+                    "before the stream branches",
+                )
+            if known is not None:
+                both = tuple(dict.fromkeys(known[0].windows + windows))
+                clock = replace(clock, windows=both, exact=exact or known[0].exact)
+            found[id(source)] = clock, node
+    return {source: clock for source, (clock, _) in found.items()}
+
+
+def _windows_below(roots: Sequence[Node]) -> dict[int, tuple[tuple[Tumbling, ...], bool]]:
+    """For each node the windows its rows reach, and whether a function may change their time."""
+    readers = consumers(roots)
+    found: dict[int, tuple[tuple[Tumbling, ...], bool]] = {}
+    for node in reversed(list(walk(roots))):
+        windows: list[Tumbling] = []
+        exact = False
+        for reader in readers.get(id(node), ()):
+            if isinstance(reader, WindowAggregate):
+                windows.append(reader.window)
+            elif not isinstance(reader, Late):
+                more, strict = found[id(reader)]
+                windows.extend(more)
+                exact |= strict or (isinstance(reader, FlatMap | Process) and bool(more))
+        found[id(node)] = tuple(dict.fromkeys(windows)), exact
+    return found
+
+
+def _carriers(roots: Sequence[Node]) -> set[int]:
+    """The nodes whose rows reach a window: they carry the watermark of each row."""
+    readers = consumers(roots)
+    found: set[int] = set()
+    for node in reversed(list(walk(roots))):
+        for reader in readers.get(id(node), ()):
+            if isinstance(reader, WindowAggregate) or (
+                id(reader) in found and not isinstance(reader, Late | WindowAggregate)
+            ):
+                found.add(id(node))
+    return found
+
+

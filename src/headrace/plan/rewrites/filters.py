@@ -1,0 +1,68 @@
+"""Filters move towards the sources, past whatever does not change what they see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..expression_types import can_fail
+from ..expressions import Column, columns_of, substitute
+from ..nodes import Filter, Node, Project, TableJoin, Union, consumers, transform
+
+
+def push_filters(roots: Sequence[Node]) -> list[Node]:
+    """Each filter as near to its source as it can stand."""
+    current = list(roots)
+    while True:
+        readers = consumers(current)
+        moved = False
+
+        def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+            nonlocal moved
+            # an input that others read too must keep its rows
+            if isinstance(node, Filter) and len(readers[id(node.input)]) == 1 and not moved:
+                pushed = _past(node, inputs[0])
+                if pushed is not None:
+                    moved = True
+                    return pushed
+            return node.with_inputs(*inputs)
+
+        current = transform(current, change)
+        if not moved:
+            return current
+
+
+def _past(node: Filter, source: Node) -> Node | None:
+    """The filter on the other side of its input, or None where it has to stay."""
+    match source:
+        case Project():
+            made = dict(source.columns)
+            plain = all(isinstance(made[name], Column) for name in columns_of(node.predicate))
+            fails = any(can_fail(e, source.input.schema) for e in made.values())
+            if not plain or fails:  # an error must not vanish with its row
+                return None
+            predicate = substitute(node.predicate, made)
+            return source.with_inputs(_over(node, source.input, predicate))
+        case Union():
+            return source.with_inputs(
+                *(_over(node, side, node.predicate, k) for k, side in enumerate(source.inputs))
+            )
+        case TableJoin():
+            taken = {name for _, name in source.taken}
+            if taken & columns_of(node.predicate) or can_fail(node.predicate, node.schema):
+                return None
+            return source.with_inputs(_over(node, source.input, node.predicate))
+    return None
+
+
+def _over(node: Filter, source: Node, predicate, side: int = 0) -> Filter:
+    name = node.name if side == 0 else f"{node.name}.{side + 1}"
+    return replace(
+        node,
+        inputs=(source,),
+        schema=source.schema,
+        key=source.key,
+        time=source.time,
+        predicate=predicate,
+        name=name,
+    )

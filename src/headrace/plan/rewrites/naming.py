@@ -1,0 +1,45 @@
+"""Names that last: every operator gets one, and stateful operators keep theirs.
+
+A stateful operator is known by the user's name for it, or by its kind and its place among the
+*stateful* operators, so that a new filter does not orphan its state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..errors import PipelineError
+from ..nodes import Node, Process, WindowAggregate, transform, walk
+
+
+def name_operators(roots: Sequence[Node]) -> list[Node]:
+    """Every operator with a name of its own; a name given twice is an error."""
+    given: dict[str, Node] = {}
+    for node in walk(roots):
+        if node.name and node.name in given:
+            raise PipelineError(
+                f"two operators are named {node.name!r}",
+                operator=node.kind,
+                site=node.site,
+                fix=f"the other one is at {given[node.name].site!r}: give each its own name",
+            )
+        if node.name:
+            given[node.name] = node
+    used, ordinals, stateful = set(given), Counter[str](), Counter[str]()
+
+    def named(node: Node, inputs: tuple[Node, ...]) -> Node:
+        name = node.name
+        while not name:
+            ordinals[node.kind] += 1
+            name = f"{node.kind}_{ordinals[node.kind]}"
+            if name in used:
+                name = ""
+        if isinstance(node, Process | WindowAggregate):
+            stateful[node.kind] += 1
+            identity = node.name or f"{node.kind}_{stateful[node.kind]}"
+            return replace(node, inputs=inputs, name=name, identity=identity)
+        return replace(node, inputs=inputs, name=name)
+
+    return transform(roots, named)

@@ -1,0 +1,128 @@
+"""Columns that nobody reads are not made, and not read from sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..expressions import Column, columns_of
+from ..nodes import (
+    WATERMARK,
+    Exchange,
+    Filter,
+    FlatMap,
+    Late,
+    MapBatches,
+    Node,
+    OnTime,
+    Project,
+    Sink,
+    Source,
+    TableJoin,
+    Union,
+    WindowAggregate,
+    transform,
+    visible,
+    walk,
+)
+from ..schema import Schema
+
+
+def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
+    """Only the columns that something needs; `sources=False` leaves what sources read as it is."""
+    needed = _needed(roots)
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        wanted = needed[id(node)]
+        match node:
+            case Source():
+                return _pruned_source(node, wanted) if sources else node
+            case Project():
+                columns = tuple((n, e) for n, e in node.columns if n in wanted)
+                columns = columns or node.columns[:1]
+                schema = node.schema.select(n for n, _ in columns)
+                return replace(node, inputs=inputs, columns=columns, schema=schema)
+            case TableJoin():
+                taken = tuple((c, n) for c, n in node.taken if n in wanted)
+                right = {n for _, n in taken}
+                left = inputs[0].schema
+                fields = [*left, *(f for f in node.schema if f.name in right)]
+                return replace(node, inputs=inputs, taken=taken, schema=Schema(tuple(fields)))
+            case Union():
+                # the sides may have kept different columns, for other readers
+                names = [n for n in node.schema.names if n in wanted] or node.schema.names[:1]
+                sides = tuple(_only(side, names, node, k) for k, side in enumerate(inputs))
+                return replace(node, inputs=sides, schema=sides[0].schema)
+            case OnTime():
+                return replace(node, inputs=inputs, schema=visible(inputs[0].schema))
+            case Filter() | Exchange():
+                return replace(node, inputs=inputs, schema=inputs[0].schema)
+            case WindowAggregate():
+                return replace(node, inputs=inputs, rows=inputs[0].schema)
+            case FlatMap() if WATERMARK in node.carry and WATERMARK not in wanted:
+                kept = [f for f in node.schema if f.name != WATERMARK]
+                carry = tuple(n for n in node.carry if n != WATERMARK)
+                schema = Schema(tuple(kept))
+                return replace(node, inputs=inputs, carry=carry, schema=schema)
+            case Late():
+                return replace(node, inputs=inputs, schema=inputs[0].schema)
+        return node.with_inputs(*inputs)
+
+    return transform(roots, change)
+
+
+def _only(node: Node, names: Sequence[str], reader: Node, k: int) -> Node:
+    """A node cut to some columns, in this order, where it has others."""
+    if node.schema.names == tuple(names):
+        return node
+    return Project(
+        (node,),
+        node.schema.select(names),
+        f"{reader.name}.side_{k + 1}",
+        site=reader.site,
+        key=node.key,
+        time=node.time,
+        columns=tuple((n, Column(n)) for n in names),
+    )
+
+
+def _pruned_source(node: Source, wanted: set[str]) -> Source:
+    keep = set(wanted)
+    if node.clock is not None:
+        keep |= columns_of(node.clock.time)
+    names = [n for n in node.schema.names if n in keep]
+    if not [n for n in names if n != WATERMARK]:  # rows must have some column to be counted by
+        names.insert(0, node.schema.names[0])
+    return replace(node, schema=node.schema.select(names))
+
+
+def _needed(roots: Sequence[Node]) -> dict[int, set[str]]:
+    """id of each node -> the columns of its rows that some reader needs."""
+    needed: dict[int, set[str]] = {id(node): set() for node in walk(roots)}
+    for node in reversed(list(walk(roots))):
+        for source in node.inputs:
+            needed[id(source)] |= _asks(node, needed[id(node)], source)
+    return needed
+
+
+def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
+    """The columns of an input that a node needs to give the columns that are wanted of it."""
+    match node:
+        case Sink() | MapBatches() | Late():
+            return set(source.schema.names)
+        case Filter():
+            return wanted | columns_of(node.predicate)
+        case Project():
+            used = [e for n, e in node.columns if n in wanted] or [node.columns[0][1]]
+            return set().union(*(columns_of(e) for e in used))
+        case FlatMap():
+            return {*node.arguments, *node.key, *node.carry}
+        case TableJoin():
+            return (wanted - {n for _, n in node.taken}) | set(node.left_on)
+        case OnTime():
+            return wanted | {node.time or "", WATERMARK}
+        case WindowAggregate():
+            operands = [a.operand for _, a in node.aggregates if a.operand is not None]
+            columns = set().union(*map(columns_of, operands)) if operands else set()
+            return columns | set(node.key) | {source.time or ""}
+    return wanted or set(source.schema.names[:1])

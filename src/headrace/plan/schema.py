@@ -1,0 +1,110 @@
+"""A schema: the named, typed columns of a stream, in order."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .types import DataType, as_type, from_arrow, optional
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column: its name and type."""
+
+    name: str
+    type: DataType
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.type}"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a stream.
+
+    >>> Schema.of({"user": str, "n": int})
+    Schema(user: string, n: int64)
+    """
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, given: Schema | pa.Schema | Mapping[str, Any] | Iterable[Field]) -> Schema:
+        """A schema from a mapping of names to types, an Arrow schema, or fields.
+
+        An Arrow schema must have only columns that headrace has a type for.
+        """
+        if isinstance(given, Schema):
+            return given
+        if isinstance(given, pa.Schema):
+            given, unknown = schema_of_arrow(given)
+            if unknown:
+                name, kind = next(iter(unknown.items()))
+                raise TypeError(f"column {name!r} has the Arrow type {kind}, which headrace lacks")
+            return given
+        if isinstance(given, Mapping):
+            return cls(tuple(Field(str(name), as_type(kind)) for name, kind in given.items()))
+        return cls(tuple(given))
+
+    def __repr__(self) -> str:
+        return f"Schema({', '.join(map(repr, self.fields))})"
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __contains__(self, name: object) -> bool:
+        return any(field.name == name for field in self.fields)
+
+    def __getitem__(self, name: str) -> DataType:
+        for field in self.fields:
+            if field.name == name:
+                return field.type
+        raise KeyError(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(field.name for field in self.fields)
+
+    def index(self, name: str) -> int:
+        """The position of a column."""
+        return self.names.index(name)
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """These columns only, in this order."""
+        return Schema(tuple(Field(name, self[name]) for name in names))
+
+    def closest(self, name: str) -> str:
+        """Words for an error message: a similar name, or the list of what there is."""
+        near = difflib.get_close_matches(name, self.names, n=1)
+        if near:
+            return f"did you mean {near[0]!r}?"
+        return f"there are: {', '.join(self.names) or 'no columns'}"
+
+    def to_arrow(self) -> pa.Schema:
+        """The Arrow schema of this schema."""
+        return pa.schema([pa.field(f.name, f.type.to_arrow(), f.type.nullable) for f in self.fields])
+
+
+def schema_of_arrow(given: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
+    """The columns headrace has types for, and the others, which stay unread.
+
+    >>> schema_of_arrow(pa.schema({"a": pa.int8(), "b": pa.list_(pa.int8())}))
+    (Schema(a: optional(int8)), {'b': ListType(list<element: int8>)})
+    """
+    fields, unknown = [], {}
+    for field in given:
+        kind = from_arrow(field.type)
+        if kind is None:
+            unknown[field.name] = field.type
+        else:
+            fields.append(Field(field.name, optional(kind) if field.nullable else kind))
+    return Schema(tuple(fields)), unknown

@@ -1,0 +1,268 @@
+"""Arrow batches into blocks (`Feed`), and blocks into Arrow batches (`to_arrow`).
+
+>>> from headrace.plan.schema import Schema
+>>> from headrace.stage.block import Block, Layout
+>>> batch = pa.record_batch({"user": ["ann", "bob", None], "n": [1, 2, 3]})
+>>> layout = Layout.of(Schema.of(batch.schema))
+>>> block = Block.allocate(layout, capacity=2)
+>>> feed = Feed(layout, batch)
+>>> feed.fill(block, offset=1, count=2)
+>>> to_arrow(block).to_pylist()
+[{'user': 'bob', 'n': 2}, {'user': None, 'n': 3}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.plan.errors import DataError
+from headrace.plan.types import from_arrow
+from headrace.stage.arrow_text import (
+    BITS,
+    CODES,
+    LARGE_STRINGS,
+    STRINGS,
+    VALUES,
+    VIEWS,
+    FeedColumn,
+    FeedRecord,
+    fill_column,
+    text_size,
+    write_text,
+)
+from headrace.stage.block import Block, BlockRecord, ColumnLayout, Layout
+from headrace.stage.records import LINE, compiled
+from headrace.stage.text import LENGTH_MASK, View
+
+_MOST_TEXT = 2**31 - 1  # bytes of one column of Arrow strings, whose offsets have 32 bits
+_LARGE = (pa.large_string(), pa.large_binary())
+_ARROW_VIEWS = (pa.string_view(), pa.binary_view())
+
+
+@compiled
+def fill_block(block_address, feed_address, offset, count):
+    """Copy rows of a batch into a block, all columns; sets its number of rows."""
+    block, feed = BlockRecord(block_address), FeedRecord(feed_address)
+    if count > 0:
+        for i in range(feed.count):
+            column, target = feed.columns[i], block.columns[i]
+            fill_column(column, target.data, target.valid, offset, count)
+    block.rows = count
+
+
+class Feed:
+    """The rows of an Arrow batch, made ready to be copied into blocks of a layout.
+
+    Columns are found by name, and the batch may have more than the layout. A null where the layout
+    allows none is a DataError. Timestamps become microseconds in UTC: those without a time zone
+    are taken as UTC, and nanoseconds are rounded down.
+    """
+
+    __slots__ = ("_address", "_alive", "_heaps", "_record", "layout", "rows")
+
+    def __init__(self, layout: Layout, batch: pa.RecordBatch) -> None:
+        self.layout, self.rows = layout, batch.num_rows
+        self._alive: list[Any] = []  # what the columns' addresses point into
+        self._heaps: list[Any] = []  # the part of it that views point into
+        columns = layout.columns
+        self._record = FeedRecord.allocate(behind=len(columns) * FeedColumn.size)
+        self._record.count = len(columns)
+        described = self._record.columns
+        for i, column in enumerate(columns):
+            values = _fitting(column, _column_of(batch, column.name))
+            _check_nulls(column, values)
+            self._describe(described[i], column, values)
+        self._address = self._record.address
+
+    def fill(self, block: Block, offset: int, count: int) -> None:
+        """Rows offset ... offset + count - 1 become the rows of the block, in place of its own.
+
+        The block may have more columns behind, which are left as they are.
+        """
+        if offset < 0 or count < 0 or offset + count > self.rows:
+            raise IndexError(f"rows {offset} to {offset + count} of a batch of {self.rows}")
+        if count > block.capacity:
+            raise ValueError(f"{count} rows do not fit {block!r}")
+        if block.layout is not self.layout and not block.layout.begins_with(self.layout):
+            raise ValueError(f"rows of {self.layout.schema} do not fit {block!r}")
+        block.clear()
+        fill_block(block.address, self._address, offset, count)
+        if self._heaps:
+            block.heaps = list(self._heaps)
+
+    def _describe(self, target: Any, column: ColumnLayout, values: pa.Array) -> None:
+        self._alive.append(values)
+        buffers, kind = values.buffers(), values.type
+        if buffers[0] is not None and values.null_count:
+            target.bitmap, target.bitmap_bit = buffers[0].address, values.offset
+        if pa.types.is_dictionary(kind):
+            self._describe_codes(target, column, values)
+            return
+        target.how, target.width = VALUES, column.width
+        if pa.types.is_boolean(kind):
+            target.how, target.width, target.source_bit = BITS, 0, values.offset
+        elif kind in _ARROW_VIEWS:
+            target.how = VIEWS
+            addresses = np.array([_address(buffer) for buffer in buffers[2:]], np.int64)
+            target.heap = addresses.ctypes.data
+            self._alive.append(addresses)
+        elif column.kind == "view":
+            large = kind in _LARGE
+            target.how, target.width = (LARGE_STRINGS, 8) if large else (STRINGS, 4)
+            target.heap = _address(buffers[2])
+        target.source = _address(buffers[1]) + values.offset * target.width
+        if column.kind == "view":
+            self._heaps += [buffer for buffer in buffers[2:] if buffer is not None]
+
+    def _describe_codes(
+        self, target: Any, column: ColumnLayout, values: pa.DictionaryArray
+    ) -> None:
+        """A dictionary's values become a table of views, once."""
+        codes, dictionary = values.indices, values.dictionary
+        size = len(dictionary)
+        _check_lengths(column, dictionary)
+        table, valid = np.empty(size * View.size + LINE, np.uint8), np.empty(size + LINE, np.uint8)
+        entry = FeedColumn.allocate()
+        self._describe(entry, column, dictionary)
+        fill_table(entry.address, table.ctypes.data, valid.ctypes.data, size)
+        self._alive += [codes, table, valid]
+        target.how, target.width = CODES, codes.type.bit_width // 8
+        target.source = _address(codes.buffers()[1]) + codes.offset * target.width
+        target.table = table.ctypes.data
+        target.table_valid = valid.ctypes.data if dictionary.null_count else 0
+
+
+@compiled
+def fill_table(column_address, data, valid, count):
+    if count > 0:
+        fill_column(FeedColumn(column_address), data, valid, 0, count)
+
+
+def _address(buffer: pa.Buffer | None) -> int:
+    return 0 if buffer is None else buffer.address
+
+
+# ---- columns that need a change first --------------------------------------------------------
+
+
+def _column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
+    found = batch.schema.get_all_field_indices(name)
+    if len(found) != 1:
+        there = "twice" if found else f"not; there are: {', '.join(batch.schema.names)}"
+        raise DataError(f"column {name!r} is in the batch {there}")
+    return batch.column(found[0])
+
+
+def _fitting(column: ColumnLayout, values: pa.Array) -> pa.Array:
+    """The column as an array that can be copied as it is."""
+    kind, wanted = values.type, column.type.to_arrow()
+    if kind == wanted:
+        return values
+    found = from_arrow(kind)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values), wanted)
+    if found is None or found.name != column.type.name:
+        raise DataError(
+            f"column {column.name!r} is {kind} in the batch, but the pipeline was built for "
+            f"{column.type}\n  fix: cast it in the source, or give the source the right schema"
+        )
+    if column.kind == "view":
+        if not pa.types.is_dictionary(kind):
+            _check_lengths(column, values)
+        return values
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return _from_nanoseconds(values)
+    try:
+        return values.cast(wanted)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"column {column.name!r} is {kind} and cannot be {wanted}: {error}"
+        ) from None
+
+
+def _from_nanoseconds(values: pa.Array) -> pa.Array:
+    """Rounded down, also before 1970, where Arrow's cast would round up."""
+    nanoseconds = np.frombuffer(values.buffers()[1], np.int64)[values.offset :][: len(values)]
+    microseconds = pa.array(nanoseconds // 1000)
+    if values.null_count:
+        microseconds = pc.if_else(values.is_valid(), microseconds, None)
+    return microseconds.cast(pa.timestamp("us", "UTC"))
+
+
+def _check_lengths(column: ColumnLayout, values: pa.Array) -> None:
+    """A view has 32 bits for the length; only large strings can be longer."""
+    if values.type in _LARGE and values.nbytes > LENGTH_MASK:
+        longest = pc.max(pc.binary_length(values)).as_py()
+        if longest is not None and longest > LENGTH_MASK:
+            raise DataError(f"column {column.name!r} has a value of {longest} bytes; 4 GiB is most")
+
+
+def _check_nulls(column: ColumnLayout, values: pa.Array) -> None:
+    if column.type.nullable:
+        return
+    hidden = pa.types.is_dictionary(values.type) and values.dictionary.null_count
+    if values.null_count == 0 and not hidden:
+        return
+    if hidden:
+        values = values.dictionary_decode()
+    row = pc.index(values.is_null(), True).as_py()
+    if row >= 0:
+        raise DataError(
+            f"column {column.name!r} is null in row {row} of the batch, but its type is "
+            f"{column.type}\n  fix: declare it optional({column.type}), or fill nulls in the source"
+        )
+
+
+# ---- blocks to batches -----------------------------------------------------------------------
+
+
+def to_arrow(block: Block, names: Sequence[str] | None = None) -> pa.RecordBatch:
+    """A copy of the rows as an Arrow batch, of all columns or of those named.
+
+    Its schema is that of the layout, and texts are Arrow strings. See the module for an example.
+    """
+    schema = block.layout.schema
+    chosen = range(len(schema)) if names is None else [schema.index(name) for name in names]
+    arrays = [_array(block, i) for i in chosen]
+    kept = schema if names is None else schema.select(names)
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * block.rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=kept.to_arrow())
+
+
+def _array(block: Block, i: int) -> pa.Array:
+    column, rows = block.layout.columns[i], block.rows
+    valid, bitmap, nulls = block.validity(i), None, 0
+    if valid is not None:
+        nulls = rows - int(np.count_nonzero(valid[:rows]))
+        bitmap = pa.py_buffer(_bits(valid[:rows])) if nulls else None
+    if column.kind == "view":
+        parts = _text(block, i)
+    elif column.kind == "flag":
+        parts = [pa.py_buffer(_bits(block.values(i)[:rows]))]
+    else:
+        parts = [pa.py_buffer(block.values(i)[:rows].copy())]
+    return pa.Array.from_buffers(column.type.to_arrow(), rows, [bitmap, *parts], nulls)
+
+
+def _bits(flags: np.ndarray) -> np.ndarray:
+    return np.packbits(flags, bitorder="little")
+
+
+def _text(block: Block, i: int) -> list[pa.Buffer]:
+    """Arrow's offsets and bytes of a column of views."""
+    ref, rows = block.column(i), block.rows
+    size = text_size(ref.data, ref.valid, rows)
+    if size > _MOST_TEXT:
+        raise DataError(
+            f"column {block.layout.columns[i].name!r} has {size} bytes of text in {rows} rows, and "
+            "an Arrow string column holds at most 2 GiB\n  fix: use smaller blocks"
+        )
+    offsets, data = np.empty(rows + 1, np.int32), np.empty(size + View.size, np.uint8)
+    write_text(ref.data, ref.valid, rows, offsets.ctypes.data, data.ctypes.data)
+    return [pa.py_buffer(offsets), pa.py_buffer(data[:size])]

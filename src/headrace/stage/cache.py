@@ -1,0 +1,163 @@
+"""The cache folder: generated modules, Numba's machine code beside them, and small facts.
+
+    HEADRACE_CACHE, or the user's cache folder
+      └─ <digest of our own code, Python, Numba, NumPy>     changed code never meets an old cache
+           ├─ <name>.py              generated modules, and Numba's files in __pycache__
+           └─ facts/<name>.json
+
+The folder may be copied to another place or machine and stays warm: nothing in it names a path, and
+the time of a module, by which Numba tells whether it has changed, follows from its text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import threading
+import warnings
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+
+_PREFIX = "headrace_cached_"  # of the names in sys.modules
+_loading = threading.RLock()
+
+
+def folder() -> Path:
+    """The folder for this version of everything; made where it is missing."""
+    given = os.environ.get("HEADRACE_CACHE")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return _prepared(os.path.abspath(given or os.path.join(home, "headrace")), version())
+
+
+@cache
+def version() -> str:
+    """A digest of all that machine code depends on besides its own module.
+
+    >>> len(version())
+    16
+    """
+    parts = (
+        _sources(importlib.resources.files("headrace.stage")),
+        sys.implementation.cache_tag,
+        sys.version,
+        numba.__version__,
+        llvmlite.__version__,
+        np.__version__,
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _sources(place: Any) -> list[tuple[str, str]]:
+    """The files of a package and of the packages inside it, by their digests."""
+    found = []
+    for item in sorted(place.iterdir(), key=lambda item: item.name):
+        if item.is_dir():
+            found += [(f"{item.name}/{name}", digest) for name, digest in _sources(item)]
+        elif item.name.endswith(".py"):
+            found.append((item.name, hashlib.sha256(item.read_bytes()).hexdigest()))
+    return found
+
+
+@cache
+def _prepared(root: str, below: str) -> Path:
+    chosen = Path(root) / below
+    try:
+        (chosen / "facts").mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=chosen):
+            return chosen
+    except OSError as error:
+        chosen = Path(tempfile.mkdtemp(prefix="headrace-"))
+        warnings.warn(
+            f"headrace cannot write its cache folder {root} ({error.strerror}); kernels are "
+            f"compiled anew in each process. Set HEADRACE_CACHE to a folder that can be written.",
+            stacklevel=3,
+        )
+        (chosen / "facts").mkdir()
+        return chosen
+
+
+def _replace(path: Path, text: str, time: int | None = None) -> None:
+    """Write a file so that others see the old one or the new one, never a part."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        if time is not None:
+            os.utime(partial, (time, time))
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_module(name: str, text: str) -> Path:
+    """Put a module into the folder, unless it is there; gives its path."""
+    path = folder() / f"{name}.py"
+    time = 10**9 + int(hashlib.sha256(text.encode()).hexdigest()[:7], 16)  # follows from the text
+    try:
+        if path.read_text(encoding="utf-8") == text:
+            if path.stat().st_mtime != time:  # copied by something that does not keep times
+                os.utime(path, (time, time))
+            return path
+    except (OSError, UnicodeDecodeError):
+        pass  # missing or damaged
+    _replace(path, text, time)
+    return path
+
+
+def load_module(name: str, text: str, **injected: Any) -> ModuleType:
+    """The module of this name, made from the text with `injected` among its globals.
+
+    The name must stand for the text and for what is injected (a digest of both): a module of the
+    same name is loaded once per process, and its machine code once per cache folder.
+
+    >>> load_module("doctest_cache", "def answer():\\n    return given + 2\\n", given=40).answer()
+    42
+    """
+    full_name = _PREFIX + name
+    with _loading:
+        known = sys.modules.get(full_name)
+        if known is not None:
+            if known.__headrace_text__ != text:
+                raise ValueError(f"two different modules are named {name}")
+            return known
+        spec = importlib.util.spec_from_file_location(full_name, write_module(name, text))
+        module = importlib.util.module_from_spec(spec)
+        vars(module).update(injected, __headrace_text__=text)
+        sys.modules[full_name] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[full_name]
+            raise
+        return module
+
+
+def read_json(name: str) -> Any:
+    """What write_json left under this name, or None.
+
+    >>> write_json("doctest_fact", {"a": [1]})
+    >>> read_json("doctest_fact"), read_json("doctest_nothing")
+    ({'a': [1]}, None)
+    """
+    try:
+        return json.loads((folder() / "facts" / f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # a damaged fact is found out again
+
+
+def write_json(name: str, value: Any) -> None:
+    """Keep a small fact for later processes; a full disk loses it, nothing else."""
+    try:
+        _replace(folder() / "facts" / f"{name}.json", json.dumps(value))
+    except OSError:
+        pass

@@ -1,0 +1,89 @@
+"""Errors in a row: the user's own exception, with operator, row values and the user's line.
+
+A compiled kernel says only which row failed. The row is run again in the interpreter, from the
+same source, which raises the real exception with a real traceback.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from headrace.plan.nodes import HIDDEN
+
+from .arrow import to_arrow
+from .block import Block, gather
+
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+LONGEST = 60  # characters shown of a value
+
+
+def explain_failure(kernel: Any, error: Exception) -> None:
+    """Raise the error of a kernel's row as the user should see it."""
+    row = kernel.failed_row()
+    single = _one_row(kernel.block, row)
+    real = _run_again(kernel, single) if kernel.is_compiled else error
+    real = real or error
+    lines = _user_frames(real.__traceback__)
+    for note in _notes(kernel, single, lines):
+        real.add_note(note)
+    raise real.with_traceback(_only_user(real.__traceback__)) from None
+
+
+def _one_row(block: Block, row: int) -> Block:
+    single = Block.allocate(block.layout, 1)
+    gather(block, np.array([row], np.int32), single)
+    return single
+
+
+def _run_again(kernel: Any, single: Block) -> Exception | None:
+    """The exception of the row when it is interpreted; the state stays as it is."""
+    twin = kernel.interpreted_twin()
+    try:
+        twin.start(single)
+        for _ in range(1000):  # a row that yields for ever would have been stopped before
+            if twin.run() == 0:
+                return None
+            twin.take()
+    except Exception as error:
+        return error
+    return None
+
+
+def _notes(kernel: Any, single: Block, frames: list[traceback.FrameSummary]) -> list[str]:
+    names = " -> ".join(node.name for node in kernel.chain.nodes)
+    notes = [f"in operator {names}"]
+    site = kernel.chain.last.site
+    if frames:
+        last = frames[-1]
+        notes.append(f"  at {Path(last.filename).name}:{last.lineno}: {last.line}")
+    elif site is not None:
+        notes.append(f"  at {site!r}")
+    values = to_arrow(single).to_pylist()[0]
+    shown = ", ".join(f"{k}={_short(v)}" for k, v in values.items() if k not in HIDDEN)
+    notes.append(f"  row: {shown}")
+    return notes
+
+
+def _short(value: Any) -> str:
+    said = repr(value)
+    return said if len(said) <= LONGEST else said[: LONGEST - 3] + "..."
+
+
+def _user_frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:
+    return [frame for frame in traceback.extract_tb(trace) if _is_users(frame.filename)]
+
+
+def _is_users(file: str) -> bool:
+    return not file.startswith(_PACKAGE) and not file.startswith("<headrace")
+
+
+def _only_user(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that lies in the user's code."""
+    while trace is not None and not _is_users(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return trace

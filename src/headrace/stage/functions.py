@@ -1,0 +1,324 @@
+"""User functions: checked while a pipeline is built, then compiled into kernels or interpreted.
+
+`check` freezes a function: from then on neither a changed global nor a changed array changes what
+the pipeline does, compiled or interpreted. It asks Numba for the types of the results and refuses
+what Numba cannot compile, with the user's line. What was found out is kept in the cache folder, so
+that a function that was checked once, on any day, is not compiled again just to be checked.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from numba import njit, types
+from numba.core import ir
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaWarning
+
+from headrace.plan.errors import PipelineError
+from headrace.plan.functions import Function, StateSpec
+from headrace.plan.site import Site, code_site
+from headrace.plan.types import DataType
+from headrace.stage import cache, records, text
+from headrace.stage.fingerprint import Freezer, fingerprint, plain
+from headrace.stage.outputs import agreed_outputs, output_types
+from headrace.stage.refusals import (
+    WAY_OUT,
+    Refusal,
+    inspect_function,
+    line_site,
+    reachable,
+    refusal,
+)
+
+__all__ = [
+    "check",
+    "compiled_function",
+    "fingerprint",
+    "numba_type",
+    "plain_function",
+    "quiet",
+    "state_record",
+]
+
+_KINDS = {
+    "bool": "flag",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "float32": "f32",
+    "float64": "f64",
+    "date": "i32",
+    "timestamp": "i64",
+    "string": "text",
+    "binary": "blob",
+}
+
+_compile = njit(nogil=True, boundscheck=True, error_model="python")
+_dispatchers: dict[str, tuple[Dispatcher, list[Dispatcher]]] = {}  # by fingerprint; all it calls
+_compiling = threading.RLock()
+
+
+def check(
+    callable: Callable[..., Any],
+    inputs: Sequence[DataType],
+    *,
+    operator: str,
+    site: Site,
+    generator: bool,
+    state: StateSpec | None = None,
+    declared: Sequence[DataType] | None = None,
+    names: Sequence[str] | None = None,
+) -> Function:
+    """The function as a plan knows it, or a PipelineError.
+
+    inputs: the types of its arguments, without the state, which comes first where there is one.
+    declared: the types of the results as the user wants them, where they are not to be inferred.
+    names: the columns that the results are for; there must be as many results.
+
+    >>> from headrace.plan.types import int64
+    >>> made = check(lambda x: (x, x / 2), [int64], operator="map", site=None, generator=False)
+    >>> made.parameters, made.outputs
+    (('x',), (int64, float64))
+    """
+    name = function_name(callable)
+    try:
+        given = _python_function(callable, site)
+        parameters = _parameters(given, state is not None)
+        _check_shape(given, parameters, inputs, generator, state is not None)
+        _check_state(state, site)
+        for function in reachable(given):
+            inspect_function(function, given)
+        frozen = Freezer().function(given)
+        digest = fingerprint(frozen)
+        found = _inferred(digest, frozen, inputs, state)
+        outputs = agreed_outputs(found, declared, names, code_site(given.__code__))
+    except Refusal as reason:
+        what = f"{name} {reason.what}"
+        raise PipelineError(what, operator=operator, site=reason.site, fix=reason.fix) from None
+    return Function(
+        name="lambda" if given.__name__ == "<lambda>" else given.__name__,
+        fingerprint=digest,
+        parameters=parameters[: len(inputs)],
+        outputs=outputs,
+        is_generator=generator,
+        inputs=tuple(inputs),
+        state=state,
+        site=code_site(given.__code__),
+        callable=frozen,
+    )
+
+
+def plain_function(function: Function) -> Callable[..., Any]:
+    """The user's Python function for the interpreted life, frozen as it was when checked."""
+    return function.callable
+
+
+def compiled_function(function: Function) -> Dispatcher:
+    """The user's function, and all it calls, for compiled code; the same object for equal ones."""
+    return _dispatcher(function.fingerprint, function.callable)[0]
+
+
+def _dispatcher(digest: str, frozen: FunctionType) -> tuple[Dispatcher, list[Dispatcher]]:
+    with _compiling:
+        if digest not in _dispatchers:
+            made: list[Dispatcher] = []
+
+            def finish(function: FunctionType) -> Dispatcher:
+                made.append(_compile(function))
+                return made[-1]
+
+            _dispatchers[digest] = (Freezer(finish).function(frozen), made)
+        return _dispatchers[digest]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Compile without Numba's warnings, which are about its inside and not for users."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaWarning)
+        yield
+
+
+# ---- types ---------------------------------------------------------------------------------
+
+
+def numba_type(kind: DataType) -> types.Type:
+    """What a column's value is inside a compiled function.
+
+    >>> from headrace.plan.types import int8, optional
+    >>> numba_type(optional(int8))
+    OptionalType(int64)
+    """
+    if kind.nullable:
+        return types.Optional(numba_type(kind.required))
+    if kind.name == "bool":
+        return types.boolean
+    if kind.is_text:
+        return text.text_type if kind.name == "string" else text.blob_type
+    return types.float64 if kind.is_float else types.int64
+
+
+def state_record(spec: StateSpec) -> Any:
+    """The record class of a state; strings are kept in a heap, which its first field points to.
+
+    >>> from headrace.plan.schema import Field
+    >>> from headrace.plan.types import int32, optional
+    >>> list(state_record(StateSpec((Field("n", optional(int32)),), (None,))).fields)
+    ['n']
+    """
+    fields: list[tuple[str, Any]] = []
+    if any(field.type.is_text for field in spec.fields):
+        fields.append(("heap", records.i64))
+    for field in spec.fields:
+        kind = records.as_kind(_KINDS[field.type.name])
+        fields.append((field.name, records.optional(kind) if field.type.nullable else kind))
+    return records.make_record("State", fields)
+
+
+def _inferred(
+    digest: str, frozen: FunctionType, inputs: Sequence[DataType], state: StateSpec | None
+) -> list[DataType | None]:
+    """The types of the results, from the cache or from Numba; None: always null."""
+    fields = [(field.name, repr(field.type)) for field in state.fields] if state else None
+    asked = repr((digest, [repr(kind) for kind in inputs], fields))
+    key = "function_" + hashlib.sha256(asked.encode()).hexdigest()[:32]
+    known = cache.read_json(key)
+    if known is None:
+        found = _ask_numba(digest, frozen, inputs, state)
+        cache.write_json(key, [kind and [kind.name, kind.nullable] for kind in found])
+        return found
+    return [kind and DataType(*kind) for kind in known]
+
+
+def _ask_numba(
+    digest: str, frozen: FunctionType, inputs: Sequence[DataType], state: StateSpec | None
+) -> list[DataType | None]:
+    arguments = [numba_type(kind) for kind in inputs]
+    if state is not None:
+        arguments.insert(0, state_record(state).numba_type)
+    dispatcher, all_of_them = _dispatcher(digest, frozen)
+    site = code_site(frozen.__code__)
+    try:
+        with quiet():  # the way a kernel's call goes, so that the kernel finds the machine code
+            _, _, folded, _ = dispatcher.get_call_template(tuple(arguments), {})
+        result = dispatcher.overloads[tuple(folded)].signature.return_type
+    except Exception as error:
+        del _dispatchers[digest]
+        raise refusal(error, reachable(frozen)) from None
+    for called in all_of_them:
+        _check_frames(called)
+    return output_types(result, site)
+
+
+def _check_frames(dispatcher: Dispatcher) -> None:
+    """Refuse generators that keep what Numba cannot keep across a yield: they would crash."""
+    for compiled in dispatcher.overloads.values():
+        result = compiled.signature.return_type
+        if isinstance(result, types.Generator) and any(map(_is_fragile, result.state_types)):
+            raise Refusal(
+                "yields inside a loop over a dict or an nditer, which Numba cannot do",
+                line_site(dispatcher.py_func.__code__, _fragile_line(compiled)),
+                f"loop over a list, as in `for key in list(d.keys())`, {WAY_OUT}",
+            )
+
+
+def _is_fragile(kind: Any) -> bool:
+    """Is this an iterator whose place in its container is lost when a generator stops?"""
+    if isinstance(kind, types.DictIteratorType | types.NumpyNdIterType):
+        return True
+    sources = getattr(kind, "source_types", (getattr(kind, "source_type", None),))
+    return any(_is_fragile(source) for source in sources if source is not None)
+
+
+def _fragile_line(compiled: Any) -> int | None:
+    annotated = compiled.type_annotation
+    for block in annotated.blocks.values():
+        for assigned in block.find_insts(ir.Assign):
+            if _is_fragile(annotated.typemap.get(assigned.target.name)):
+                return assigned.loc.line
+    return None
+
+
+def _check_state(state: StateSpec | None, site: Site) -> None:
+    fields = state.fields if state else ()
+    for field in fields:
+        if field.name.startswith("_") or not field.name.isidentifier():
+            what = f"has a state with the field {field.name!r}, which cannot be used as `state.x`"
+            raise Refusal(what, site, "use letters, digits and underscores, not at the front")
+        if field.name == "heap" and any(other.type.is_text for other in fields):
+            what = "has a state with a field 'heap', a name that is needed to keep strings"
+            raise Refusal(what, site, "choose another name")
+
+
+# ---- shape ---------------------------------------------------------------------------------
+
+
+def function_name(callable: Any) -> str:
+    """What to call a function in messages."""
+    name = getattr(callable, "__name__", None) or type(callable).__name__
+    return "the lambda" if name == "<lambda>" else f"{name}()"
+
+
+def _python_function(given: Any, site: Site) -> FunctionType:
+    given = plain(given)
+    if isinstance(given, FunctionType):
+        return given
+    if isinstance(given, MethodType):
+        what, fix = "is a method", "write a function outside the class"
+    elif isinstance(given, functools.partial):
+        what, fix = "is a functools.partial", "write a lambda that calls the function"
+    elif isinstance(given, type):
+        what, fix = "is a class", "write a function that gives numbers, strings or a tuple"
+    elif isinstance(given, BuiltinFunctionType):
+        what, fix = "is not written in Python", f"write lambda x: {given.__name__}(x)"
+    elif callable(given):
+        what, fix = "is an object that can be called", "write a function"
+    else:
+        what, fix = "is not a function", "give a function or a lambda"
+    raise Refusal(f"{what}, which cannot be compiled", site, f"{fix}, {WAY_OUT}")
+
+
+def _parameters(function: FunctionType, state: bool) -> tuple[str, ...]:
+    code, site = function.__code__, code_site(function.__code__)
+    if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        raise Refusal("takes * or ** arguments", site, "name each parameter")
+    if code.co_kwonlyargcount:
+        raise Refusal("has keyword-only parameters", site, "remove the * before them")
+    names = code.co_varnames[: code.co_argcount]
+    if state and not names:
+        raise Refusal("takes nothing", site, "take the state as first parameter")
+    return names[1:] if state else names
+
+
+def _check_shape(
+    function: FunctionType,
+    parameters: tuple[str, ...],
+    inputs: Sequence[DataType],
+    generator: bool,
+    state: bool,
+) -> None:
+    site = code_site(function.__code__)
+    yields = bool(function.__code__.co_flags & inspect.CO_GENERATOR)
+    if generator and not yields:
+        raise Refusal("does not yield", site, "yield each row, or use map for one row per row")
+    if yields and not generator:
+        raise Refusal("yields", site, "return one result, or use flat_map for many rows per row")
+    required = len(parameters) - min(len(function.__defaults__ or ()), len(parameters))
+    if not required <= len(inputs) <= len(parameters):
+        besides = " besides the state" if state else ""
+        takes = f"{required} to {len(parameters)}" if required < len(parameters) else f"{required}"
+        raise Refusal(
+            f"takes {takes} arguments{besides} and is given {len(inputs)}",
+            site,
+            f"its parameters are: {', '.join(parameters) or 'none'}",
+        )

@@ -1,0 +1,384 @@
+"""The text of what depends on a store's layout: its record, find, insert, order and save."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.plan.types import DataType
+
+from ..layout import KIND_OF_TYPE
+from .expressions import hash_code, zero
+from .writer import Value, Writer
+
+
+@dataclass(frozen=True)
+class StoreLayout:
+    """The fields of a store's records: a key of some types, and values with their first words.
+
+    With `in_state`, the values are the fields of an embedded user state record: the global State is
+    its class, and StateFields reads the same memory with strings as words.
+    """
+
+    prefix: str
+    keys: tuple[DataType, ...]
+    values: tuple[tuple[str, DataType], ...] = ()
+    in_state: bool = False
+
+    @property
+    def entry(self) -> str:
+        """The name of the record class."""
+        return f"{self.prefix.capitalize()}Entry"
+
+    @property
+    def keeps_text(self) -> bool:
+        """Do records hold strings?"""
+        return self.keeps_text_values or any(kind.is_text for kind in self.keys)
+
+    @property
+    def keeps_text_values(self) -> bool:
+        """Do the values of records hold strings?"""
+        return any(kind.is_text for _, kind in self.values)
+
+    def key_fields(self) -> list[tuple[str, str]]:
+        """(field name, kind) of the key."""
+        return [f for k, kind in enumerate(self.keys) for f in fields_of(f"key_{k}", kind)]
+
+    def arguments(self) -> list[str]:
+        """The parameters that stand for a key."""
+        return [name for name, _ in self.key_fields()]
+
+    def key_values(self, record: str = "") -> list[Value]:
+        """The key as values: parameters, or fields of a record variable."""
+        return [value_of(f"key_{k}", kind, record) for k, kind in enumerate(self.keys)]
+
+    def value(self, name: str, record: str) -> Value:
+        """A value field of a record variable, which is a StateFields for values in a state."""
+        return value_of(name, dict(self.values)[name], record)
+
+    def values_of(self, entry: str) -> str:
+        """Code of the record that has the values, given a record."""
+        return f"StateFields({entry}.state.address)" if self.in_state else entry
+
+
+def fields_of(name: str, kind: DataType) -> list[tuple[str, str]]:
+    """(field name, kind) of what a value of a column type takes in a record."""
+    if kind.is_text:
+        made = [(f"{name}_head", "i64"), (f"{name}_tail", "i64")]
+    else:
+        made = [(name, KIND_OF_TYPE[kind.name])]
+    return [*made, (f"{name}_valid", "flag")] if kind.nullable else made
+
+
+def value_of(name: str, kind: DataType, record: str = "") -> Value:
+    """The value that `fields_of` laid out, read from a record variable or from parameters."""
+    dot = f"{record}." if record else ""
+    names = [f"{dot}{field}" for field, _ in fields_of(name, kind)]
+    valid = names.pop() if kind.nullable else None
+    return Value(kind, tuple(names), valid)
+
+
+def canonical(key: Value) -> Value:
+    """A key as it is kept: -0.0 is 0.0, and null has zero words."""
+    if key.type.is_float:
+        return Value(key.type, (f"({key.word} + 0.0)",), key.valid)
+    return key
+
+
+def call_arguments(keys: list[Value]) -> list[str]:
+    """The arguments that stand for a key in a call of find or insert."""
+    made = []
+    for key in map(canonical, keys):
+        made.extend(key.words)
+        if key.valid is not None:
+            made.append(key.valid)
+    return made
+
+
+def _same(left: Value, right: Value) -> str:
+    if left.type.is_text:
+        made = f"equal_words({', '.join(left.words + right.words)})"
+    elif left.type.is_float:
+        a, b = left.word, right.word
+        made = f"({a} == {b} or ({a} != {a} and {b} != {b}))"
+    else:
+        made = f"{left.word} == {right.word}"
+    if left.valid is None:
+        return made
+    return f"({left.valid} == {right.valid} and (not {left.valid} or {made}))"
+
+
+def record_text(layout: StoreLayout) -> str:
+    """The record class of a layout."""
+    values = [f for name, kind in layout.values for f in fields_of(name, kind)]
+    fields = [("hash", "i64"), ("epoch", "i64"), *layout.key_fields()]
+    text = ""
+    if layout.in_state:
+        if layout.keeps_text_values:  # as functions.state_record lays it out
+            values.insert(0, ("heap", "i64"))
+        text = f"StateFields = make_record('StateFields', {values!r})\n"
+        listed = f"[*{fields!r}, ('state', State)]"
+    else:
+        listed = repr(fields + values)
+    text += f"{layout.entry} = make_record({layout.entry!r}, {listed})\n"
+    return f"{text}{size_name(layout)} = {layout.entry}.size\n"
+
+
+def size_name(layout: StoreLayout) -> str:
+    """The global with the size of a record."""
+    return f"{layout.prefix.upper()}_SIZE"
+
+
+def entry_code(layout: StoreLayout, store: str, number: str) -> str:
+    """Code of a record by its number."""
+    return f"{layout.entry}(entry_address({store}, {number}, {size_name(layout)}))"
+
+
+def find_text(layout: StoreLayout) -> str:
+    """find(store, hash, key...): the number of a record, or -1."""
+    arguments = "".join(f", {name}" for name in layout.arguments())
+    same = [_same(a, b) for a, b in zip(layout.key_values("entry"), layout.key_values(), strict=True)]
+    condition = " and ".join(["entry.hash == key_hash", *same])
+    p = layout.prefix
+    return f"""
+@compiled
+def {p}_probe(store, index, mask, key_hash{arguments}):
+    slots = i64s(index)
+    tag = key_hash & TAG
+    at = tag & mask
+    while slots[at] != 0:
+        slot = slots[at]
+        if slot & TAG == tag:
+            number = (slot >> NUMBER_SHIFT) - 1
+            entry = {entry_code(layout, "store", "number")}
+            if {condition}:
+                return number
+        at = (at + 1) & mask
+    return -1
+
+
+@compiled
+def {p}_find(store, key_hash{arguments}):
+    number = {p}_probe(store, store.index, store.mask, key_hash{arguments})
+    if number < 0 and store.old_index != 0:
+        number = {p}_probe(store, store.old_index, store.old_mask, key_hash{arguments})
+    return number
+"""
+
+
+def insert_text(layout: StoreLayout, initial: dict[str, tuple[str, ...]]) -> str:
+    """insert(store, hash, key...): the number of a new record, or -1 where memory is needed.
+
+    `initial` gives the first words of value fields; the others, and a user state, start as zero.
+    """
+    writer = Writer()
+    arguments = "".join(f", {name}" for name in layout.arguments())
+    texts = [key for key in layout.key_values() if key.type.is_text]
+    full = "is_full(store)"
+    if texts:
+        bytes_ = " + ".join(f"kept_bytes({key.words[0]})" for key in texts)
+        full += f" or lacks_bytes(store, {bytes_})"
+    with writer.block(f"if {full}:"):
+        writer.line("return -1")
+    writer.line("number = add_number(store, key_hash)")
+    writer.line(f"entry = {entry_code(layout, 'store', 'number')}")
+    writer.line("entry.hash = key_hash")
+    writer.line("entry.epoch = 0")
+    if texts:
+        writer.line("heap = Heap(store.heap)")
+    for given, kept in zip(layout.key_values(), layout.key_values("entry"), strict=True):
+        keep(writer, given, kept)
+    for name, kind in layout.values if not layout.in_state else ():
+        first = Value(kind, initial.get(name, zero(kind)), "False")
+        assign(writer, layout.value(name, "entry"), first)
+    writer.line("return number")
+    return f"\n\n@compiled\ndef {layout.prefix}_insert(store, key_hash{arguments}):\n{writer.text()}"
+
+
+def assign(writer: Writer, target: Value, source: Value) -> None:
+    """Store a value in fields of a record, or in columns of a row."""
+    for place, word in zip(target.words, source.words, strict=True):
+        writer.line(f"{place} = {word}")
+    if target.valid is not None:
+        writer.line(f"{target.valid} = {source.valid or 'True'}")
+
+
+def keep(writer: Writer, given: Value, kept: Value) -> None:
+    """Store a value in a record; the bytes of a long string go to `heap`."""
+    if not given.type.is_text:
+        assign(writer, kept, given)
+        return
+    head, tail = given.words
+    assign(writer, kept, Value(given.type, (head, f"keep_words({head}, {tail}, heap)"), given.valid))
+
+
+def order_text(layout: StoreLayout) -> str:
+    """order(a, b) -> -1, 0, 1 of two records by key, and prefix(record), which agrees with it."""
+    p = layout.prefix
+    writer = Writer()
+    for left, right in zip(layout.key_values("a"), layout.key_values("b"), strict=True):
+        _compare_keys(writer, left, right)
+    writer.line("return 0")
+    keys = layout.key_values("a")
+    prefix = "0"
+    if keys:
+        prefix = _order_word(keys[0])
+        if keys[0].valid is not None:
+            prefix = f"max({prefix}, LOWEST + 1) if {keys[0].valid} else LOWEST"
+    return f"""
+
+@compiled
+def {p}_order(a, b):
+{writer.text()}
+
+@compiled
+def {p}_prefix(a):
+    return {prefix}
+
+
+@compiled
+def {p}_before(store, pairs, i, j):
+    if pairs[2 * i] != pairs[2 * j]:
+        return pairs[2 * i] < pairs[2 * j]
+    a = {entry_code(layout, "store", "pairs[2 * i + 1]")}
+    b = {entry_code(layout, "store", "pairs[2 * j + 1]")}
+    return {p}_order(a, b) <= 0
+
+
+@compiled
+def {p}_sort(store, address):
+    count = store.count
+    pairs = i64s(address)
+    for number in range(count):
+        pairs[2 * number] = {p}_prefix({entry_code(layout, "store", "number")})
+        pairs[2 * number + 1] = number
+    # merge sort of (prefix, number) pairs, between the two halves of the scratch memory
+    here, there = 0, count
+    width = 1
+    while width < count:
+        start = 0
+        while start < count:
+            middle, end = min(start + width, count), min(start + 2 * width, count)
+            left, right = start, middle
+            for at in range(start, end):
+                if right >= end or (left < middle and {p}_before(store, pairs, here + left, here + right)):
+                    taken = left
+                    left += 1
+                else:
+                    taken = right
+                    right += 1
+                pairs[2 * (there + at)] = pairs[2 * (here + taken)]
+                pairs[2 * (there + at) + 1] = pairs[2 * (here + taken) + 1]
+            start = end
+        here, there = there, here
+        width *= 2
+    return here
+"""
+
+
+def load_text(layout: StoreLayout) -> str:
+    """load(store, block, row, replace): rows of a block, key columns first, become records.
+
+    Gives the row at which memory is needed, the number of rows when all are done, or -1 where the
+    key of row `store.repeated` was there already and may not be replaced.
+    """
+    writer = Writer()
+    with writer.block("while row < block.rows:"):
+        keys = [_column_value(writer, k, kind) for k, kind in enumerate(layout.keys)]
+        arguments = ", ".join(["store", writer.let(hash_code(keys), "h"), *call_arguments(keys)])
+        writer.line(f"number = {layout.prefix}_find({arguments})")
+        with writer.block("if number >= 0 and not replace:"):
+            writer.line("store.repeated = row")
+            writer.line("return -1")
+        first = len(layout.keys)
+        values = [_column_value(writer, first + k, v) for k, (_, v) in enumerate(layout.values)]
+        texts = [f"kept_bytes({v.words[0]})" for v in (*keys, *values) if v.type.is_text]
+        if texts:  # asked for at once: a row is entered whole, or not yet
+            with writer.block(f"if lacks_bytes(store, {' + '.join(texts)}):"):
+                writer.line("return row")
+            writer.line("heap = Heap(store.heap)")
+        with writer.block("if number < 0:"):
+            writer.line(f"number = {layout.prefix}_insert({arguments})")
+            with writer.block("if number < 0:"):
+                writer.line("return row")
+        writer.line(f"entry = {entry_code(layout, 'store', 'number')}")
+        writer.line(f"fields = {layout.values_of('entry')}")
+        for (name, _), value in zip(layout.values, values, strict=True):
+            keep(writer, value, layout.value(name, "fields"))
+        writer.line("row += 1")
+    writer.line("return row")
+    return f"""
+
+@compiled
+def load(store_address, block_address, row, replace):
+    store, block = Store(store_address), BlockRecord(block_address)
+{_bind_block(layout)}{writer.text()}"""
+
+
+def save_text(layout: StoreLayout) -> str:
+    """save(store, numbers, count, block): append records to a block, key columns first."""
+    writer = Writer()
+    with writer.block("for k in range(count):"):
+        writer.line(f"entry = {entry_code(layout, 'store', 'numbers[k]')}")
+        writer.line(f"fields = {layout.values_of('entry')}")
+        values = [*layout.key_values("entry")]
+        values += [layout.value(name, "fields") for name, _ in layout.values]
+        for k, value in enumerate(values):
+            assign(writer, _column_place(writer, k, value.type, "block.rows + k"), value)
+    writer.line("block.rows += count")
+    return f"""
+
+@compiled
+def save(store_address, numbers_address, count, block_address):
+    store, block, numbers = Store(store_address), BlockRecord(block_address), i32s(numbers_address)
+{_bind_block(layout)}{writer.text()}"""
+
+
+def _kinds(layout: StoreLayout) -> list[DataType]:
+    return [*layout.keys, *(kind for _, kind in layout.values)]
+
+
+def _bind_block(layout: StoreLayout) -> str:
+    writer = Writer()
+    for k, kind in enumerate(_kinds(layout)):
+        array = "views" if kind.is_text else f"{KIND_OF_TYPE[kind.name]}s"
+        writer.line(f"column_{k} = {array}(block.columns[{k}].data)")
+        if kind.nullable:
+            writer.line(f"column_{k}_valid = flags(block.columns[{k}].valid)")
+    return writer.text() if writer.lines else ""
+
+
+def _column_place(writer: Writer, k: int, kind: DataType, row: str) -> Value:
+    """A value of a row of a block, to be read or assigned."""
+    valid = f"column_{k}_valid[{row}]" if kind.nullable else None
+    if not kind.is_text:
+        return Value(kind, (f"column_{k}[{row}]",), valid)
+    view = writer.let(f"column_{k}[{row}]", "s")
+    return Value(kind, (f"{view}.head", f"{view}.tail"), valid)
+
+
+def _column_value(writer: Writer, k: int, kind: DataType) -> Value:
+    return _column_place(writer, k, kind, "row")
+
+
+def _order_word(key: Value) -> str:
+    if key.type.is_text:
+        return f"order_prefix({', '.join(key.words)})"
+    if key.type.is_float:
+        return f"float_order({key.word})"
+    return f"int({key.word})" if key.type.name == "bool" else key.word
+
+
+def _compare_keys(writer: Writer, left: Value, right: Value) -> None:
+    """Return -1 or 1 where two parts of a key differ; null comes first."""
+    if left.valid is not None:
+        with writer.block(f"if {left.valid} != {right.valid}:"):
+            writer.line(f"return 1 if {left.valid} else -1")
+    if left.type.is_text:
+        code = f"compare_words({', '.join(left.words + right.words)})"
+        name = writer.let(code, "c")
+        with writer.block(f"if {name} != 0:"):
+            writer.line(f"return {name}")
+        return
+    a, b = writer.let(_order_word(left)), writer.let(_order_word(right))
+    with writer.block(f"if {a} != {b}:"):
+        writer.line(f"return -1 if {a} < {b} else 1")

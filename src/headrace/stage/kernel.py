@@ -1,0 +1,268 @@
+"""A kernel and its memory: what the host of a stage calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from headrace.plan.nodes import Process, WindowAggregate
+from headrace.plan.schema import Schema
+
+from .block import Block
+from .functions import quiet, state_record
+from .generate.chain import (
+    Chain,
+    ChainWriter,
+    KernelText,
+    state_layout,
+    table_layout,
+    window_layout,
+)
+from .layout import Layout
+from .module import build
+from .store import KeyedStore
+from .support import forget_frame
+from .tables import load_table, store_functions
+from .task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
+from .text import View, new_heap, words
+from .windows import OpenWindows
+
+PROCESS_CHUNK = 4096  # records of a chunk of state
+
+
+class Kernel:
+    """One chain, ready to run: give it a block (`start`), then `run` until all is consumed.
+
+    Whenever `run` says that the output is full, `take` it. `fire` makes the windows that a
+    watermark has closed ready; then `run_fire` likewise.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        capacity: int,
+        compiled: bool = True,
+        tables: list[KeyedStore] | None = None,
+    ) -> None:
+        self.chain, self.capacity, self.is_compiled = chain, capacity, compiled
+        self.made: KernelText = ChainWriter(chain).write()
+        emitter = chain.emitter
+        self._state = emitter.function.state if isinstance(emitter, Process) else None
+        module = build(
+            self.made.text,
+            " -> ".join(node.kind for node in chain.nodes),
+            functions=self.made.resources.functions,
+            state=self._state,
+            compiled=compiled,
+        )
+        self._rows, self._advance = module.rows, getattr(module, "advance", None)
+        self.task = Task.allocate()
+        self._address = self.task.address
+        self._memory: list[Any] = []  # what the task's addresses point to
+        self.block: Block | None = None
+        self.store: KeyedStore | None = None
+        self.windows: OpenWindows | None = None
+        self._free: list[Block] = []
+        self.output = self._new_block(chain.last.schema)
+        self.late_output = None if chain.late_schema is None else self._new_block(chain.late_schema)
+        self._tables = tables or [
+            load_table(node, table_layout(node, k), compiled)
+            for k, node in enumerate(self.made.tables)
+        ]
+        self._prepare(module)
+
+    # ---- memory ------------------------------------------------------------------------------
+
+    def _prepare(self, module: Any) -> None:
+        task, made = self.task, self.made
+        task.ordered = NOT_SELECTED
+        if made.uses_selection:
+            self._selection = np.zeros(self.capacity + 1, np.int32)
+            task.selection = self._selection.ctypes.data
+        if made.uses_hashes:
+            task.hashes = self._zeros(self.capacity + 1, np.int64)
+        self._prepare_literals()
+        for k, table in enumerate(self._tables):
+            task.tables[k] = table.header.address
+        if self.chain.emitter is not None:
+            self._prepare_emitter(module)
+        if self.chain.windowed is not None:
+            self._prepare_windows(self.chain.windowed, module)
+
+    def _zeros(self, count: int, dtype: Any) -> int:
+        array = np.zeros(count, dtype)
+        self._memory.append(array)
+        return array.ctypes.data
+
+    def _prepare_literals(self) -> None:
+        literals = self.made.resources.literals
+        if not literals:
+            return
+        table = View.allocate(len(literals))
+        size = sum(len(str(literal.value)) * 4 + 16 for literal in literals)
+        heap = new_heap(size)
+        self._memory += [table, heap]
+        for literal, at in literals.items():
+            table[at].head, table[at].tail = words(literal.value, heap)
+        self.task.literals = table.address
+
+    def _prepare_emitter(self, module: Any) -> None:
+        task = self.task
+        if self._state is not None:
+            self._prepare_state()
+        with quiet():
+            size = module.frame(self._address)
+        task.frame = self._zeros(max(size, 8), np.uint8)
+
+    def _prepare_state(self) -> None:
+        node = self.chain.emitter
+        assert isinstance(node, Process) and self._state is not None
+        layout, record = state_layout(node), state_record(self._state)
+        self.functions = store_functions(layout, self._state, self.is_compiled)
+        self.store = KeyedStore(
+            self.functions.entry, chunk_records=PROCESS_CHUNK, keeps_text=layout.keeps_text
+        )
+        scratch, initial = record.allocate(), record.allocate()
+        heap = new_heap(sum(len(str(v)) * 4 + 16 for v in self._state.initial))
+        if layout.keeps_text_values:
+            initial.heap = heap.address
+        for field, value in zip(self._state.fields, self._state.initial, strict=True):
+            setattr(initial, field.name, value)
+        self._memory += [scratch, initial, heap]
+        task = self.task
+        task.scratch, task.initial = scratch.address, initial.address
+        task.store = self.store.header.address
+
+    def _prepare_windows(self, node: WindowAggregate, module: Any) -> None:
+        layout = window_layout(node)
+        entry = getattr(module, layout.entry)
+        self.windows = OpenWindows(entry, node.window, keeps_text=layout.keeps_text)
+        self.task.panes = self.windows.panes.address
+
+    def _new_block(self, schema: Schema) -> Block:
+        return Block.allocate(Layout.of(schema), self.capacity)
+
+    # ---- running -----------------------------------------------------------------------------
+
+    def start(self, block: Block) -> None:
+        """Begin with a block of input."""
+        task = self.task
+        self.block = block
+        task.input, task.row, task.selected = block.address, 0, NOT_SELECTED
+
+    def run(self) -> int:
+        """CONSUMED, or OUTPUT_FULL with rows to be taken from an output."""
+        if self.block.heaps and self.output.layout.has_views:
+            self.output.hold(self.block.heaps)
+        if self.late_output is not None and self.block.heaps:
+            self.late_output.hold(self.block.heaps)
+        self._bind_outputs()
+        answer = self._rows(self._address)
+        while answer == NEED_MEMORY:
+            self._make_room()
+            answer = self._rows(self._address)
+        return answer
+
+    def _bind_outputs(self) -> None:
+        task = self.task
+        task.output = self.output.address
+        if self.late_output is not None:
+            task.late_output = self.late_output.address
+        if self.made.resources.creates_text:
+            task.heap = self.output.heap.address
+
+    def _make_room(self) -> None:
+        task = self.task
+        if task.needs_window:
+            self.windows.open(task.need_window)
+            task.needs_window = 0
+        elif task.needs_order:
+            task.order = self._order_memory(task.needs_order)
+            task.needs_order = 0
+        elif self.store is not None:
+            self.store.make_room()
+        else:
+            self.windows.at(task.need).make_room()
+
+    def _order_memory(self, records: int) -> int:
+        room = max(256, 2 * records)
+        self._order = np.empty(4 * room, np.int64)  # two halves of (prefix, number)
+        self.task.order_room = room
+        return self._order.ctypes.data
+
+    def take(self) -> Block:
+        """The output block with its rows; the kernel goes on with an empty one."""
+        taken, self.output = self.output, self._free.pop() if self._free else None
+        if self.output is None:
+            self.output = self._new_block(self.chain.last.schema)
+        return taken
+
+    def take_late(self) -> Block:
+        """The block of late rows, likewise."""
+        taken, self.late_output = self.late_output, self._new_block(self.chain.late_schema)
+        return taken
+
+    def recycle(self, block: Block) -> None:
+        """A block that `take` gave and nobody reads any more."""
+        block.clear()
+        self._free.append(block)
+
+    # ---- windows -----------------------------------------------------------------------------
+
+    def fire(self, watermark: int) -> bool:
+        """Make the windows that end at or before a watermark ready to be given out."""
+        return self._fire(self.windows.due(watermark))
+
+    def flush(self) -> bool:
+        """Make all windows ready to be given out: for partial results, which are merged later."""
+        return self._fire(self.windows.due(None))
+
+    def _fire(self, due: list[KeyedStore]) -> bool:
+        task = self.task
+        self._due = due
+        addresses = np.array([store.header.address for store in due], np.int64)
+        self._addresses = addresses
+        task.due, task.due_count, task.firing, task.place = addresses.ctypes.data, len(due), 0, 0
+        task.ordered = NOT_SELECTED
+        return bool(due)
+
+    def run_fire(self) -> int:
+        """CONSUMED, or OUTPUT_FULL with rows to be taken from the output."""
+        for store in self._due:
+            self.output.hold(store.heaps)
+        self._bind_outputs()
+        answer = self._advance(self._address)
+        while answer == NEED_MEMORY:
+            self._make_room()
+            answer = self._advance(self._address)
+        if answer == CONSUMED:
+            self.windows.close(self._due)
+            self._due = []
+        return answer
+
+    # ---- errors ------------------------------------------------------------------------------
+
+    def failed_row(self) -> int:
+        """After an exception: the row of the block; outputs are cut back to before it."""
+        task = self.task
+        if self.chain.windowed is None:
+            self.output.rows = task.written
+        if self.late_output is not None:
+            self.late_output.rows = task.late_written
+        place = task.row
+        return int(self._selection[place]) if self.made.uses_selection else place
+
+    def interpreted_twin(self) -> Kernel:
+        """The same kernel, interpreted, with the same tables and the state of the row in work."""
+        twin = Kernel(self.chain, 1, compiled=False, tables=self._tables)
+        if self.store is not None and self.store.count:
+            columns = self.functions.numbered_columns()
+            number = np.array([self.task.number], np.int32)
+            rows = self.functions.save(self.store, columns, number)
+            twin.functions.load(twin.store, columns, rows, replace=True)
+        return twin
+
+    def close(self) -> None:
+        """Let go of what the kernel holds."""
+        forget_frame(self.task.frame)

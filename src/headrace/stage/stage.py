@@ -1,0 +1,359 @@
+"""A stage: a piece of a plan, compiled, that runs on the thread that calls it.
+
+Push blocks or Arrow batches into its inputs, say how watermarks advance, and pull blocks from its
+outputs. Engines, tests and the manual threading model all stand on exactly this:
+
+    stage = Stage(plan.whole)
+    stage.push("clicks", batch, channel="0")
+    stage.end("clicks", channel="0")
+    for output, block in stage.pull():
+        ...
+
+Nothing runs in `push`; `pull` does the work, and only as much as is needed for the next block, so
+a row that gives a million rows needs no room for a million rows. Inside, work is depth first: a
+block goes all the way down before its unit goes on, so few blocks exist at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.fusion import chains
+from headrace.plan.nodes import WATERMARK, Late, MapBatches, Node, Source, Union, consumers, walk
+from headrace.plan.planner import StagePlan
+from headrace.plan.schema import Schema
+
+from .arrow import Feed
+from .block import Block
+from .clock import FOREVER, NEVER, SourceClock
+from .generate.chain import Chain
+from .layout import Layout
+from .units import LATE, MAIN, BatchesUnit, Channel, KernelUnit, OutputUnit, Unit
+
+DEFAULT_CAPACITY = 4096  # rows in a block
+
+
+class Input(Unit):
+    """A source or a received exchange: cuts batches into blocks and keeps channels' watermarks."""
+
+    has_output = False
+
+    def __init__(self, node: Node, capacity: int, compiled: bool) -> None:
+        super().__init__(node.name)
+        self.node, self.capacity = node, capacity
+        self.channels: dict[str, Channel] = {}
+        outside = Schema(tuple(f for f in node.schema if f.name != WATERMARK))
+        is_source = isinstance(node, Source)
+        self.layout = Layout.of(node.schema)
+        self.fed = Layout.of(outside) if is_source else self.layout
+        timed = is_source and node.clock is not None
+        self.clock = SourceClock(node, capacity, compiled) if timed else None
+        self._spare: list[Block] = []
+
+    def channel(self, name: str) -> Channel:
+        """A channel by its name, known from now on."""
+        return self.channels.setdefault(name, Channel())
+
+    def new_block(self) -> Block:
+        """A block to be filled."""
+        return self._spare.pop() if self._spare else Block.allocate(self.layout, self.capacity)
+
+    def recycle(self, block: Block) -> None:
+        """See Unit."""
+        self._spare.append(block)
+
+    def least_watermark(self) -> int:
+        """The minimum over the channels; a channel that has ended does not hold others back."""
+        marks = [FOREVER if c.ended else c.watermark for c in self.channels.values()]
+        return min(marks, default=NEVER)
+
+
+class Stage:
+    """Runs one StagePlan on the calling thread.
+
+    capacity: rows in a block. compiled=False runs the same code interpreted, for tests and
+    debuggers.
+    """
+
+    def __init__(
+        self, plan: StagePlan, *, capacity: int = DEFAULT_CAPACITY, compiled: bool = True
+    ) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity={capacity}: a block holds at least one row")
+        self.plan, self.capacity, self.is_compiled = plan, capacity, compiled
+        self.inputs: dict[str, Input] = {}
+        self.outputs: dict[str, OutputUnit] = {}
+        self._units: list[Unit] = []
+        self._pushed: deque[tuple[Any, ...]] = deque()
+        self._stack: list[_Work] = []
+        self._readers_left: dict[int, int] = {}  # of each block in flight
+        self._ready: deque[OutputUnit] = deque()
+        self._wire()
+
+    # ---- wiring ------------------------------------------------------------------------------
+
+    def _wire(self) -> None:
+        plan = self.plan
+        late_read = {id(n.input) for n in walk(plan.roots) if isinstance(n, Late)}
+        by_last = {id(chain[-1]): chain for chain in chains(plan.roots, plan.fuse)}
+        on_late: dict[int, Unit] = {}
+        made: dict[int, Unit] = {}
+        for node in walk(plan.roots):
+            if id(node) in by_last:
+                nodes = by_last[id(node)]
+                wanted = any(id(each) in late_read for each in nodes)
+                chain = Chain(nodes, nodes[0].inputs[0].schema, wanted)
+                unit: Unit = KernelUnit(chain, self.capacity, self.is_compiled)
+                on_late.update((id(each), unit) for each in nodes)
+            elif not node.inputs:
+                unit = self.inputs[node.name] = Input(node, self.capacity, self.is_compiled)
+            elif isinstance(node, MapBatches):
+                unit = BatchesUnit(node, self.capacity)
+            elif node in plan.roots:
+                unit = self.outputs[node.name] = OutputUnit(node)
+            else:
+                continue  # inside a chain, a union or a late stream: wires, not units
+            made[id(node)] = unit
+            self._units.append(unit)
+        heads = {id(chain[0]): made[last] for last, chain in by_last.items()}
+        readers = consumers(plan.roots)
+        for node in walk(plan.roots):
+            if isinstance(node, Union | Late) or (id(node) in made):
+                self._connect(node, made, on_late, heads, readers)
+
+    def _connect(self, node: Node, made, on_late, heads, readers) -> None:
+        """Every reader of a node's rows, through unions, becomes a reader of its units."""
+        if isinstance(node, Union):
+            return  # reached from its inputs
+        port = LATE if isinstance(node, Late) else MAIN
+        unit = on_late[id(node.input)] if isinstance(node, Late) else made[id(node)]
+        pending = list(readers.get(id(node), ()))
+        while pending:
+            reader = pending.pop(0)
+            if isinstance(reader, Union):
+                pending.extend(readers.get(id(reader), ()))
+            elif not isinstance(reader, Late):
+                target = heads.get(id(reader)) or made[id(reader)]
+                unit.readers[port].append((target, target.add_input()))
+
+    # ---- the outside -------------------------------------------------------------------------
+
+    def push(self, port: str, rows: pa.RecordBatch | Block, channel: str = "") -> None:
+        """Offer rows of a channel to an input; they are worked on by `pull`."""
+        source = self._input(port)
+        source.channel(channel)
+        self._pushed.append(("rows", source, channel, rows))
+
+    def advance(self, port: str, watermark: int, channel: str = "") -> None:
+        """The watermark of a channel of a received exchange, behind the rows pushed so far."""
+        source = self._input(port)
+        source.channel(channel)
+        self._pushed.append(("mark", source, channel, watermark))
+
+    def declare(self, port: str, *channels: str) -> None:
+        """Channels that will bring rows: windows wait for all of them."""
+        for channel in channels:
+            self._input(port).channel(channel)
+
+    def end(self, port: str, channel: str = "") -> None:
+        """A channel brings no more rows, behind those pushed so far."""
+        source = self._input(port)
+        source.channel(channel)
+        self._pushed.append(("end", source, channel, None))
+
+    def flush(self) -> None:
+        """Let partial aggregates give out what they have, behind the rows pushed so far."""
+        self._pushed.append(("flush", None, "", None))
+
+    def _input(self, port: str) -> Input:
+        if port not in self.inputs:
+            raise KeyError(f"no input {port!r}; there are: {', '.join(self.inputs)}")
+        return self.inputs[port]
+
+    def pull(self) -> Iterator[tuple[str, Block]]:
+        """Run what is pending; gives (output, block) as soon as there is one."""
+        while True:
+            while self._ready:
+                unit = self._ready.popleft()
+                yield unit.name, unit.waiting.pop(0)
+            if self._stack:
+                self._step()
+            elif not self._flush_partial_blocks():
+                if not self._pushed:
+                    return
+                self._take_pushed()
+
+    @property
+    def is_idle(self) -> bool:
+        """Is there nothing left to do?"""
+        return not (self._stack or self._pushed or self._ready)
+
+    def close(self) -> None:
+        """Let go of what the stage holds."""
+        for unit in self._units:
+            if isinstance(unit, KernelUnit):
+                unit.kernel.close()
+
+    # ---- work --------------------------------------------------------------------------------
+
+    def _take_pushed(self) -> None:
+        kind, source, channel, given = self._pushed.popleft()
+        if kind == "rows":
+            self._take_rows(source, channel, given)
+        elif kind == "flush":
+            for unit in reversed(self._units):
+                if unit.begin_flush():
+                    self._stack.append(_Advance(unit, None))
+        else:
+            state = source.channel(channel)
+            if kind == "end":
+                state.ended = True
+            else:
+                state.watermark = max(state.watermark, given)
+            self._mark_source(source)
+
+    def _take_rows(self, source: Input, channel: str, rows: Any) -> None:
+        """One block of a batch at a time; the rest goes back to the front."""
+        if isinstance(rows, Block):
+            self._enter(source, channel, rows)
+            return
+        feed, start = rows if isinstance(rows, tuple) else (Feed(source.fed, rows), 0)
+        count = min(self.capacity, feed.rows - start)
+        if start + count < feed.rows:
+            self._pushed.appendleft(("rows", source, channel, (feed, start + count)))
+        if count:
+            block = source.new_block()
+            feed.fill(block, start, count)
+            self._enter(source, channel, block)
+
+    def _enter(self, source: Input, channel: str, block: Block) -> None:
+        source.counters.rows_in += block.rows
+        source.counters.blocks += 1
+        if source.clock is not None:
+            state = source.channel(channel)
+            state.watermark = source.clock.observe(block, channel)
+            self._mark_source(source)
+        self._deliver(source, MAIN, block)
+
+    def _mark_source(self, source: Input) -> None:
+        """Pass the least watermark of a source's channels on, if it has moved."""
+        least = source.least_watermark()
+        if least > source.watermark:
+            source.watermark = least
+            self._send_mark(source, least)
+
+    def _send_mark(self, unit: Unit, watermark: int) -> None:
+        for port in (LATE, MAIN):
+            for reader, edge in reversed(unit.readers[port]):
+                self._stack.append(_Mark(reader, edge, watermark))
+
+    def _deliver(self, unit: Unit, port: str, block: Block) -> None:
+        readers = unit.readers[port]
+        self._readers_left[id(block)] = len(readers)
+        for reader, _ in reversed(readers):
+            self._stack.append(_Rows(reader, block, unit if port == MAIN else None))
+
+    def _step(self) -> None:
+        work = self._stack[-1]
+        if isinstance(work, _Rows):
+            self._step_rows(work)
+        elif isinstance(work, _Mark):
+            self._stack.pop()
+            self._step_mark(work)
+        else:
+            self._step_advance(work)
+
+    def _step_rows(self, work: _Rows) -> None:
+        unit = work.unit
+        if not work.started:
+            unit.start(work.block)
+            work.started = True
+        done = unit.run()
+        if done:
+            self._stack.pop()
+            if isinstance(unit, OutputUnit):
+                self._ready.append(unit)
+            else:
+                self._release(work)
+        if not done or isinstance(unit, BatchesUnit):
+            self._take_outputs(unit)
+
+    def _release(self, work: _Rows) -> None:
+        """One reader less; the last one gives the block back to its maker."""
+        left = self._readers_left[id(work.block)] - 1
+        self._readers_left[id(work.block)] = left
+        if left == 0:
+            del self._readers_left[id(work.block)]
+            if work.maker is not None:
+                work.maker.recycle(work.block)
+
+    def _take_outputs(self, unit: Unit) -> None:
+        for port, block in reversed(list(unit.outputs())):
+            self._deliver(unit, port, block)
+
+    def _step_mark(self, work: _Mark) -> None:
+        unit = work.unit
+        unit.watermarks[work.edge] = max(unit.watermarks[work.edge], work.watermark)
+        least = min(unit.watermarks)
+        if least <= unit.watermark:
+            return
+        unit.watermark = least
+        self._stack.append(_Advance(unit, least))
+
+    def _step_advance(self, work: _Advance) -> None:
+        """Rows first, then the results of windows, then the mark itself."""
+        unit = work.unit
+        if work.flushing and unit.has_output:
+            self._take_outputs(unit)
+            return
+        work.flushing = False
+        if not work.started:
+            work.started = True
+            work.firing = work.watermark is None or unit.begin_advance(work.watermark)
+        if work.firing:
+            work.firing = not unit.run_advance()
+            self._take_outputs(unit)
+            return
+        self._stack.pop()
+        if work.watermark is not None:
+            self._send_mark(unit, work.watermark)
+
+    def _flush_partial_blocks(self) -> bool:
+        """Nothing else to do: blocks that are not full go on as well."""
+        for unit in self._units:
+            if unit.has_output:
+                self._take_outputs(unit)
+                return True
+        return False
+
+
+class _Rows:
+    """A block for a unit."""
+
+    __slots__ = ("block", "maker", "started", "unit")
+
+    def __init__(self, unit: Unit, block: Block, maker: Unit | None) -> None:
+        self.unit, self.block, self.maker, self.started = unit, block, maker, False
+
+
+class _Mark:
+    """A watermark for an input edge of a unit."""
+
+    __slots__ = ("edge", "unit", "watermark")
+
+    def __init__(self, unit: Unit, edge: int, watermark: int) -> None:
+        self.unit, self.edge, self.watermark = unit, edge, watermark
+
+
+class _Advance:
+    """A watermark that a unit passes on; with None, a flush of partial results."""
+
+    __slots__ = ("firing", "flushing", "started", "unit", "watermark")
+
+    def __init__(self, unit: Unit, watermark: int | None) -> None:
+        self.unit, self.watermark = unit, watermark
+        self.flushing, self.started, self.firing = True, False, False

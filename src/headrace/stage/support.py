@@ -1,0 +1,127 @@
+"""What generated code calls around user functions: optional values, results, suspended frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import lower_builtin
+from numba.extending import intrinsic, overload, type_callable
+
+from .records import compiled
+
+
+@compiled
+def maybe(valid, value):
+    """A value as a user function sees it: None where it is null.
+
+    >>> maybe(True, 3), maybe(False, 3)
+    (3, None)
+    """
+    if valid:
+        return value
+    return None
+
+
+def present(value: Any) -> Any:
+    """A value that is known not to be None, as its plain type."""
+    return value
+
+
+@intrinsic
+def _unwrap(typingctx, value):
+    def lower(context, builder, signature, args):
+        return context.cast(builder, args[0], value, value.type)
+
+    return value.type(value), lower
+
+
+@overload(present, inline="always")
+def _present(value):
+    if isinstance(value, types.Optional):
+        return lambda value: _unwrap(value)
+    return lambda value: value
+
+
+def only(result: Any) -> Any:
+    """The only result of a user function, which may come in a tuple of one.
+
+    >>> only((3,)), only(3)
+    (3, 3)
+    """
+    return result[0] if isinstance(result, tuple) else result
+
+
+@overload(only, inline="always")
+def _only(result):
+    if isinstance(result, types.BaseTuple):
+        return lambda result: result[0]
+    return lambda result: result
+
+
+# ---- generators kept between calls ---------------------------------------------------------
+# A Numba generator is a plain struct: it can be copied to memory of ours and run on from there.
+
+_parked: dict[int, Any] = {}  # interpreted: address -> the Python generator
+
+
+def suspend(generator: Any, address: int) -> None:
+    """Save a generator at an address."""
+    _parked[address] = generator
+
+
+def resume(like: Any, address: int) -> Any:
+    """The generator saved at an address; `like`, a fresh one of its function, gives the type."""
+    return _parked[address]
+
+
+def forget_frame(address: int) -> None:
+    """Interpreted: let go of the generator saved at an address."""
+    _parked.pop(address, None)
+
+
+def frame_bytes(generator: Any) -> int:
+    """Bytes that suspend() needs; interpreted none."""
+    return 0
+
+
+@type_callable(suspend)
+def _type_suspend(context):
+    return lambda generator, address: (
+        types.none if isinstance(generator, types.Generator) else None
+    )
+
+
+@type_callable(resume)
+def _type_resume(context):
+    return lambda like, address: like if isinstance(like, types.Generator) else None
+
+
+@type_callable(frame_bytes)
+def _type_frame_bytes(context):
+    return lambda generator: types.intp if isinstance(generator, types.Generator) else None
+
+
+def _size(context, generator_type) -> ir.Constant:
+    size = context.get_abi_sizeof(context.get_data_type(generator_type))
+    return ir.Constant(ir.IntType(64), size)
+
+
+@lower_builtin(suspend, types.Generator, types.Integer)
+def _lower_suspend(context, b, sig, args):
+    byte = ir.IntType(8).as_pointer()
+    target, source = b.inttoptr(args[1], byte), b.bitcast(args[0], byte)
+    cgutils.raw_memcpy(b, target, source, _size(context, sig.args[0]), 1)
+    return context.get_dummy_value()
+
+
+@lower_builtin(resume, types.Generator, types.Integer)
+def _lower_resume(context, b, sig, args):
+    return b.inttoptr(args[1], args[0].type)
+
+
+@lower_builtin(frame_bytes, types.Generator)
+def _lower_frame_bytes(context, b, sig, args):
+    return _size(context, sig.args[0])

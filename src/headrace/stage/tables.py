@@ -1,0 +1,117 @@
+"""Stores filled from Arrow and read back as Arrow: static tables and saved state."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.plan.errors import DataError
+from headrace.plan.functions import StateSpec
+from headrace.plan.nodes import TableJoin
+from headrace.plan.schema import Field, Schema
+
+from .arrow import Feed, to_arrow
+from .block import Block
+from .generate.stores import (
+    StoreLayout,
+    find_text,
+    insert_text,
+    load_text,
+    record_text,
+    save_text,
+)
+from .layout import Layout
+from .module import build
+from .store import KeyedStore
+
+BATCH = 4096  # rows moved at a time
+
+
+class StoreFunctions:
+    """load and save for the records of one layout."""
+
+    def __init__(self, layout: StoreLayout, state: StateSpec | None, compiled: bool) -> None:
+        texts = [record_text(layout), find_text(layout), insert_text(layout, {})]
+        text = "".join([*texts, load_text(layout), save_text(layout)])
+        self.layout = layout
+        module = build(text, "load and save records", state=state, compiled=compiled)
+        self._load, self._save = module.load, module.save
+        self.entry = getattr(module, layout.entry)
+
+    def columns(self, keys: tuple[str, ...], values: tuple[str, ...]) -> Layout:
+        """The block layout of records under given column names."""
+        kinds = [*self.layout.keys, *(kind for _, kind in self.layout.values)]
+        return Layout.of(Schema(tuple(map(Field, (*keys, *values), kinds))))
+
+    def numbered_columns(self) -> Layout:
+        """The block layout of records, its columns named by their place."""
+        keys = tuple(f"key_{k}" for k in range(len(self.layout.keys)))
+        return self.columns(keys, tuple(name for name, _ in self.layout.values))
+
+    def load(
+        self, store: KeyedStore, columns: Layout, rows: pa.RecordBatch, *, replace: bool
+    ) -> int | None:
+        """Enter rows; gives the number of a row whose key was there and may not be replaced."""
+        block, feed = Block.allocate(columns, BATCH), Feed(columns, rows)
+        for start in range(0, rows.num_rows, BATCH):
+            feed.fill(block, start, min(BATCH, rows.num_rows - start))
+            row = 0
+            while row < block.rows:
+                row = self._load(store.header.address, block.address, row, replace)
+                if row < 0:
+                    return start + store.header.repeated
+                if row < block.rows:
+                    store.make_room()
+        return None
+
+    def save(self, store: KeyedStore, columns: Layout, numbers: np.ndarray) -> pa.RecordBatch:
+        """Records by their numbers, as columns."""
+        parts = []
+        for start in range(0, max(len(numbers), 1), BATCH):
+            some = np.ascontiguousarray(numbers[start : start + BATCH], np.int32)
+            block = Block.allocate(columns, BATCH)
+            self._save(store.header.address, some.ctypes.data, len(some), block.address)
+            parts.append(to_arrow(block))
+        return pa.concat_batches(parts)
+
+
+@lru_cache(maxsize=256)
+def store_functions(
+    layout: StoreLayout, state: StateSpec | None = None, compiled: bool = True
+) -> StoreFunctions:
+    """The functions of a layout, made once."""
+    return StoreFunctions(layout, state, compiled)
+
+
+def load_table(node: TableJoin, layout: StoreLayout, compiled: bool) -> KeyedStore:
+    """The static table of a join, found by its key; a repeated key is an error."""
+    functions = store_functions(layout, None, compiled)
+    taken = tuple(name for name, _ in node.taken)
+    wanted = node.right_on + taken
+    table = node.table.load()
+    keys = functions.columns(node.right_on, tuple(f"{k}: {name}" for k, name in enumerate(taken)))
+    columns = [table.column(name) for name in wanted]
+    rows = pa.table(columns, names=list(keys.schema.names))
+    for name in node.right_on:  # a null key matches nothing
+        rows = rows.filter(pc.is_valid(rows.column(name)))
+    store = KeyedStore(functions.entry, keeps_text=layout.keeps_text)
+    store.reserve(rows.num_rows)
+    done = 0
+    for batch in rows.combine_chunks().to_batches():
+        repeated = functions.load(store, keys, batch, replace=False)
+        if repeated is not None:
+            values = rows.select(list(node.right_on)).slice(done + repeated, 1).to_pylist()[0]
+            raise DataError(
+                f"{node.name}: the key {_shown(values)} stands more than once in table "
+                f"{node.table}\n  at {node.site!r}\n  fix: keep one row per key before joining"
+            )
+        done += batch.num_rows
+    return store
+
+
+def _shown(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())

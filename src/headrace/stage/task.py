@@ -1,0 +1,89 @@
+"""What a kernel works on: its task, and what it answers."""
+
+from __future__ import annotations
+
+from .records import array, compiled, i64, i64s, line, record
+from .store import Store
+from .text import hash_int
+
+# What a kernel answers. An error at a row is raised; `task.row` says which row it was.
+CONSUMED = 0  # all input is done
+OUTPUT_FULL = 1  # call again with an empty output block
+NEED_MEMORY = 2  # make room where `task.need...` says, then call again
+
+NOT_SELECTED = -1  # the filter in front has not looked at the block yet
+MOST_TABLES = 16  # static tables joined in one kernel
+
+# task.suspended
+RUNNING, IN_ROW, BEFORE_COMMIT = 0, 1, 2
+
+
+@record
+class Task:
+    """The state of one kernel between calls. Written by the thread that runs the kernel."""
+
+    input: i64  # address of the input block
+    row: i64  # the row in work, as a place in the selection
+    selected: i64  # rows that passed the filter in front
+    output: i64  # address of the output block
+    late_output: i64  # address of the block for late rows
+    written: i64  # rows of the output before the row in work
+    late_written: i64
+    late: i64  # late rows so far
+
+    suspended: i64 = line()  # the row in work stopped in the middle
+    frame: i64  # where its generator lies
+    scratch: i64  # its state record, as changed so far
+    number: i64  # the number of the state record
+    need: i64  # address of the store that needs room, if any
+    need_window: i64  # start of the window that has no store yet
+    needs_window: i64
+    needs_order: i64  # records that are to be sorted
+
+    heap: i64 = line()  # for strings created in the row
+    literals: i64  # views of string constants
+    selection: i64  # numbers of the rows that passed the filter in front
+    hashes: i64  # of the keys of those rows
+    store: i64  # the state of `process`
+    initial: i64  # a state record as it is in the beginning
+    panes: i64  # the open windows
+    tables: array(i64, MOST_TABLES)  # static tables
+
+    watermark: i64 = line()
+    due: i64  # addresses of the windows to be fired, in order
+    due_count: i64
+    firing: i64  # place in that list
+    place: i64  # of the next record of the window that is being fired
+    order: i64  # scratch memory for sorting
+    order_room: i64  # records it is large enough for
+    ordered: i64  # where in it the sorted records lie; -1: not sorted yet
+
+
+@record
+class Panes:
+    """The open windows of an aggregate: an open-addressing table of stores by window start."""
+
+    directory: i64
+    mask: i64
+
+
+@compiled
+def find_pane(panes, start):
+    """The address of the store of a window, or 0."""
+    slots = i64s(panes.directory)
+    at = hash_int(start) & panes.mask
+    while slots[at] != 0:
+        if Store(slots[at]).window == start:
+            return slots[at]
+        at = (at + 1) & panes.mask
+    return 0
+
+
+@compiled
+def window_start(time, size, offset):
+    """The start of the tumbling window that a time falls into.
+
+    >>> window_start(25, 10, 0), window_start(-1, 10, 0), window_start(25, 10, 7)
+    (20, -10, 17)
+    """
+    return (time - offset) // size * size + offset

@@ -1,0 +1,233 @@
+"""The units of a stage: what takes blocks and gives blocks. A stage wires them together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.errors import DataError
+from headrace.plan.nodes import MapBatches, Node
+
+from .arrow import Feed, to_arrow
+from .block import Block
+from .clock import NEVER
+from .failure import explain_failure
+from .generate.chain import Chain
+from .kernel import Kernel
+from .layout import Layout
+from .task import CONSUMED
+
+MAIN, LATE = "main", "late"
+
+
+@dataclass
+class Counters:
+    """What a unit has done so far."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    late_rows: int = 0
+    blocks: int = 0
+    seconds: float = 0.0
+    python_calls: int = 0  # of map_batches, under the GIL
+
+
+class Unit:
+    """Takes blocks of rows and watermarks, in order.
+
+    `readers` are the units behind each output; `watermarks` holds the last one of each input edge,
+    and the unit's own watermark is their minimum.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.readers: dict[str, list[tuple[Unit, int]]] = {MAIN: [], LATE: []}
+        self.watermarks: list[int] = []
+        self.watermark = NEVER
+        self.counters = Counters()
+
+    def add_input(self) -> int:
+        """A new input edge; gives its number."""
+        self.watermarks.append(NEVER)
+        return len(self.watermarks) - 1
+
+    def start(self, block: Block) -> None:
+        """Begin with a block."""
+        raise NotImplementedError
+
+    def run(self) -> bool:
+        """Work until the block is consumed (True) or outputs must be taken (False)."""
+        raise NotImplementedError
+
+    def outputs(self) -> Iterator[tuple[str, Block]]:
+        """Take what lies in the outputs."""
+        return iter(())
+
+    def begin_advance(self, watermark: int) -> bool:
+        """A watermark has come; is there something to be given out for it?"""
+        return False
+
+    def run_advance(self) -> bool:
+        """Give it out; as `run`."""
+        return True
+
+    def begin_flush(self) -> bool:
+        """Is there a partial result to be given out now? Then `run_advance` does it."""
+        return False
+
+    def recycle(self, block: Block) -> None:
+        """A block of this unit's that nobody reads any more."""
+
+
+class KernelUnit(Unit):
+    """Runs a chain of operators."""
+
+    def __init__(self, chain: Chain, capacity: int, compiled: bool) -> None:
+        super().__init__(chain.last.name)
+        self.chain = chain
+        self.kernel = Kernel(chain, capacity, compiled)
+
+    def start(self, block: Block) -> None:
+        """See Unit."""
+        self.counters.rows_in += block.rows
+        self.counters.blocks += 1
+        self.kernel.start(block)
+
+    def run(self) -> bool:
+        """See Unit."""
+        return self._timed(self.kernel.run)
+
+    def run_advance(self) -> bool:
+        """See Unit."""
+        return self._timed(self.kernel.run_fire)
+
+    def _timed(self, call: Any) -> bool:
+        started = time.perf_counter()
+        try:
+            return call() == CONSUMED
+        except Exception as error:
+            explain_failure(self.kernel, error)
+            raise
+        finally:
+            self.counters.seconds += time.perf_counter() - started
+
+    def outputs(self) -> Iterator[tuple[str, Block]]:
+        """See Unit."""
+        kernel = self.kernel
+        if kernel.output.rows:
+            self.counters.rows_out += kernel.output.rows
+            yield MAIN, kernel.take()
+        if kernel.late_output is not None and kernel.late_output.rows:
+            yield LATE, kernel.take_late()
+
+    @property
+    def has_output(self) -> bool:
+        """Is there something to be taken?"""
+        kernel = self.kernel
+        late = kernel.late_output
+        return kernel.output.rows > 0 or (late is not None and late.rows > 0)
+
+    def begin_advance(self, watermark: int) -> bool:
+        """See Unit."""
+        windows = self.kernel.windows
+        if windows is None or windows.next_end is None or windows.next_end > watermark:
+            return False
+        return self.kernel.fire(watermark)
+
+    def begin_flush(self) -> bool:
+        """See Unit."""
+        node = self.chain.windowed
+        return node is not None and node.phase == "partial" and self.kernel.flush()
+
+    def recycle(self, block: Block) -> None:
+        """See Unit."""
+        self.kernel.recycle(block)
+
+
+class BatchesUnit(Unit):
+    """Runs plain Python on Arrow batches."""
+
+    def __init__(self, node: MapBatches, capacity: int) -> None:
+        super().__init__(node.name)
+        self.node, self.capacity = node, capacity
+        self.layout = Layout.of(node.schema)
+        self._blocks: list[Block] = []
+        self.has_output = False
+
+    def start(self, block: Block) -> None:
+        """See Unit."""
+        self._rows = to_arrow(block)
+        self.counters.rows_in += block.rows
+        self.counters.blocks += 1
+
+    def run(self) -> bool:
+        """See Unit."""
+        started = time.perf_counter()
+        self.counters.python_calls += 1
+        for batch in self._checked(self.node.function(self._rows)):
+            feed = Feed(self.layout, batch)
+            for start in range(0, feed.rows, self.capacity):
+                block = Block.allocate(self.layout, self.capacity)
+                feed.fill(block, start, min(self.capacity, feed.rows - start))
+                self._blocks.append(block)
+                self.counters.rows_out += block.rows
+        self.has_output = bool(self._blocks)
+        self.counters.seconds += time.perf_counter() - started
+        return True
+
+    def _checked(self, given: Any) -> list[pa.RecordBatch]:
+        if isinstance(given, pa.RecordBatch):
+            given = [given]
+        elif isinstance(given, pa.Table):
+            given = given.combine_chunks().to_batches()
+        else:
+            raise DataError(
+                f"{self.name}: the function gave {type(given).__name__}, not a RecordBatch or "
+                f"Table\n  at {self.node.site!r}\n  fix: return pa.RecordBatch.from_pydict(...)"
+            )
+        missing = [n for n in self.layout.schema.names if given and n not in given[0].schema.names]
+        if missing:
+            raise DataError(
+                f"{self.name}: the function gave no column {missing[0]!r}\n  at {self.node.site!r}"
+                f"\n  fix: return the columns of its schema: {self.layout.schema}"
+            )
+        return given
+
+    def outputs(self) -> Iterator[tuple[str, Block]]:
+        """See Unit."""
+        blocks, self._blocks, self.has_output = self._blocks, [], False
+        return ((MAIN, block) for block in blocks)
+
+
+class OutputUnit(Unit):
+    """The end of a stage: blocks wait here to be pulled."""
+
+    has_output = False
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node.name)
+        self.node = node
+        self.waiting: list[Block] = []
+
+    def start(self, block: Block) -> None:
+        """See Unit."""
+        self.counters.rows_in += block.rows
+        self.counters.blocks += 1
+        self.waiting.append(block)
+
+    def run(self) -> bool:
+        """See Unit."""
+        return True
+
+
+@dataclass
+class Channel:
+    """One channel of a source, or one sender of an exchange."""
+
+    watermark: int = NEVER
+    ended: bool = False
+    batches: list[Any] = field(default_factory=list)

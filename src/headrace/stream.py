@@ -1,0 +1,400 @@
+"""Stream: a pipeline under construction.
+
+    >>> from headrace.expr import col, count
+    >>> from headrace.stream import Stream, example
+    >>> views = example(user=str, price=float).filter(col("price") > 1.0)
+    >>> views
+    Stream(user: string, price: float64)
+
+Nothing runs while a pipeline is built; mistakes are found all the same, with the line they are on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .expr import Agg, Expr, named_nodes, plain
+from .plan import build, build_functions, build_keyed
+from .plan.checks import Place
+from .plan.explain import render
+from .plan.expressions import Aggregate, Column, Expression
+from .plan.functions import Function
+from .plan.nodes import Node
+from .plan.nodes import Tumbling as PlannedWindow
+from .plan.schema import Schema
+from .plan.table import Table
+from .plan.types import DataType
+from .time import Length, Tumbling
+
+if TYPE_CHECKING:
+    from .write import Writer
+
+Output = str | Sequence[str] | Mapping[str, Any]
+
+
+def _check(callable: Callable[..., Any], inputs: Sequence[DataType], **options: Any) -> Function:
+    """Check a user function with the compiler, which is loaded only when there is one to check."""
+    from .stage.functions import check
+
+    checked: Function = check(callable, inputs, **options)
+    return checked
+
+
+def example(**columns: Any) -> Stream:
+    """A stream of some columns that has no rows, to try pipelines on.
+
+    >>> example(user=str, n=int)
+    Stream(user: string, n: int64)
+    """
+    from .connect.memory import MemorySource
+
+    empty = {column: [] for column in columns}  # type: dict[str, list[Any]]
+    return Stream(build.source(MemorySource(empty, schema=columns), "example"))
+
+
+class Stream:
+    """Rows to come, with named and typed columns. Immutable: every method gives a new stream.
+
+    Every method that makes an operator takes `name=`; errors, metrics and saved state use it.
+
+    >>> example(a=int, b=str).schema
+    Schema(a: int64, b: string)
+    """
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def node(self) -> Node:
+        """The operator of the logical plan that gives these rows."""
+        return self._node
+
+    @property
+    def schema(self) -> Schema:
+        """The columns.
+
+        >>> from headrace.expr import col
+        >>> example(a=int).with_columns(b=col("a") / 2).schema
+        Schema(a: int64, b: float64)
+        """
+        return self._node.schema
+
+    def __repr__(self) -> str:
+        said = ", ".join(map(repr, self.schema))
+        if self._node.key:
+            said += f"; key {', '.join(self._node.key)}"
+        if self._node.time is not None:
+            said += f"; time {self._node.time}"
+        return f"Stream({said})"
+
+    def __iter__(self) -> NoReturn:
+        raise Place("stream", None).error(
+            "a stream has no rows until it runs", "write it somewhere, then hr.run(...)"
+        )
+
+    def explain(self) -> str:
+        """The plan as text: one line per operator, its inputs below it.
+
+        >>> from headrace.expr import col
+        >>> print(example(a=int).filter(col("a") > 1).explain().partition("  @")[0])
+        filter-1 [SL] (a > 1)  -> a: int64
+        """
+        return render([self._node])
+
+    @property
+    def write(self) -> Writer:
+        """Where the rows can go: `stream.write.parquet(...)` and others."""
+        from .write import Writer
+
+        return Writer(self)
+
+    # ------------------------------------------------------------ columns
+
+    def filter(self, condition: Expr, *, name: str | None = None) -> Stream:
+        """The rows for which a condition is true (not those where it is null).
+
+        >>> from headrace.expr import col
+        >>> example(a=int).filter((col("a") > 1) & (col("a") < 5))
+        Stream(a: int64)
+        """
+        if not isinstance(condition, Expr):
+            raise Place("filter", name).error(
+                f"{condition!r} is not a condition on columns", "use e.g. col('price') > 1"
+            )
+        return Stream(build.filter(self._node, condition.node, _check, name))
+
+    def select(
+        self, *columns: str | Expr | Mapping[str, Any], name: str | None = None, **made: Any
+    ) -> Stream:
+        """Only these columns, in this order: names, and new columns by keyword or in a dict.
+
+        >>> from headrace.expr import col
+        >>> example(a=int, b=str).select("b", twice=col("a") * 2)
+        Stream(b: string, twice: int64)
+        """
+        place = Place("select", name)
+        chosen: list[tuple[str, Expression]] = []
+        for column in columns:
+            if isinstance(column, Mapping):
+                chosen += named_nodes(column, place)
+            elif isinstance(column, Expr):
+                if not isinstance(column.node, Column):
+                    raise place.error(f"{column.node} has no name", "select(total=...)")
+                chosen.append((column.node.name, column.node))
+            else:
+                chosen.append((column, Column(place.existing(column, self.schema))))
+        return Stream(build.select(self._node, [*chosen, *named_nodes(made, place)], _check, name))
+
+    def with_columns(
+        self, columns: Mapping[str, Any] | None = None, *, name: str | None = None, **made: Any
+    ) -> Stream:
+        """All columns, and new ones behind; one with the name of an old one takes its place.
+
+        >>> from headrace.expr import col
+        >>> example(a=int).with_columns(b=col("a") + 1)
+        Stream(a: int64, b: int64)
+        """
+        named = named_nodes({**(columns or {}), **made}, Place("with_columns", name))
+        return Stream(build.with_columns(self._node, named, _check, name))
+
+    def drop(self, *columns: str, name: str | None = None) -> Stream:
+        """All columns but these.
+
+        >>> example(a=int, b=str).drop("b")
+        Stream(a: int64)
+        """
+        return Stream(build.drop(self._node, columns, name))
+
+    def rename(
+        self, columns: Mapping[str, str] | None = None, *, name: str | None = None, **new: str
+    ) -> Stream:
+        """The same columns, some of them under new names: old to new.
+
+        >>> example(a=int, b=str).rename({"a": "n"}, b="text")
+        Stream(n: int64, text: string)
+        """
+        return Stream(build.rename(self._node, {**(columns or {}), **new}, name))
+
+    # ------------------------------------------------------------ user functions
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        *,
+        output: Output,
+        columns: Sequence[str] | None = None,
+        carry: str | Sequence[str] = (),
+        name: str | None = None,
+    ) -> Stream:
+        """One row for each row, made by a compiled function that gives one or more values.
+
+        A parameter stands for the column of its name, or for the columns named in `columns`, in
+        order. `output` names the values (or maps names to types); `carry` names columns that go
+        along unchanged, before them.
+
+        >>> example(a=int, b=int).map(lambda a, b: (a + b, a / 2), output=["total", "half"])
+        Stream(total: int64, half: float64)
+        """
+        made = build_functions.map(
+            self._node, plain(function), output, _check, columns, carry, name
+        )
+        return Stream(made)
+
+    def flat_map(
+        self,
+        function: Callable[..., Any],
+        *,
+        output: Output,
+        columns: Sequence[str] | None = None,
+        carry: str | Sequence[str] = (),
+        name: str | None = None,
+    ) -> Stream:
+        """Zero or more rows for each row: what a compiled generator yields.
+
+        >>> def countdown(n):
+        ...     while n > 0:
+        ...         yield n
+        ...         n -= 1
+        >>> example(n=int, user=str).flat_map(countdown, output="left", carry="user")
+        Stream(user: string, left: int64)
+        """
+        made = build_functions.flat_map(
+            self._node, plain(function), output, _check, columns, carry, name
+        )
+        return Stream(made)
+
+    def process(
+        self,
+        function: Callable[..., Any],
+        *,
+        state: Any,
+        output: Output,
+        columns: Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Zero or more rows for each row, by a compiled generator over a state for each key.
+
+        The first parameter is the state record: a class with annotations and defaults, or a dict
+        of names and types (or first values). The key's columns come first in the result.
+
+        >>> def running(state, price):
+        ...     state.total += price
+        ...     yield state.total
+        >>> keyed = example(user=str, price=float).key_by("user")
+        >>> keyed.process(running, state={"total": float}, output="total")
+        Stream(user: string, total: float64; key user)
+        """
+        made = build_functions.process(
+            self._node, plain(function), state, output, _check, columns, name
+        )
+        return Stream(made)
+
+    def map_batches(
+        self, function: Callable[..., Any], *, schema: Any, name: str | None = None
+    ) -> Stream:
+        """Any Python over Arrow record batches: `function(batch)` gives a batch of `schema`.
+
+        It takes the GIL, so it warns; what can be compiled should be.
+
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True):
+        ...     example(a=int).map_batches(lambda batch: batch, schema={"a": int})
+        Stream(a: int64)
+        """
+        return Stream(build_functions.map_batches(self._node, function, schema, name))
+
+    # ------------------------------------------------------------ several inputs
+
+    def union(self, *others: Stream, name: str | None = None) -> Stream:
+        """The rows of this stream and others with the same columns, in any order.
+
+        >>> example(a=int, b=str).union(example(b=str, a=int))
+        Stream(a: int64, b: string)
+        """
+        for other in others:
+            if not isinstance(other, Stream):
+                raise Place("union", name).error(
+                    f"{type(other).__name__} is not a stream",
+                    "give each as a stream: a.union(b, c)",
+                )
+        return Stream(build.union([self._node, *(other._node for other in others)], name))
+
+    def join(
+        self,
+        table: Table,
+        on: str | Sequence[str] | Mapping[str, str],
+        *,
+        right_on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        name: str | None = None,
+    ) -> Stream:
+        """Each row with the row of a static table that has its key.
+
+        `on` names the columns of both sides; where they differ, give a dict (the stream's to the
+        table's) or `right_on`. The table's key columns are not repeated. Rows without a partner
+        are left out ("inner"), or get nulls ("left").
+
+        >>> import pyarrow as pa
+        >>> from headrace.plan.table import Table
+        >>> ads = Table("ads", Schema.of({"ad": int, "campaign": str}), lambda: pa.table({}))
+        >>> example(ad=int).join(ads, on="ad", how="left")
+        Stream(ad: int64, campaign: optional(string))
+        """
+        return Stream(build.join(self._node, table, on, right_on, how, name))
+
+    # ------------------------------------------------------------ keys and time
+
+    def key_by(self, *columns: str, name: str | None = None) -> Stream:
+        """Declare the key: rows with equal values in these columns belong together.
+
+        >>> example(user=str, n=int).key_by("user")
+        Stream(user: string, n: int64; key user)
+        """
+        return Stream(build_keyed.key_by(self._node, columns, name))
+
+    def with_watermark(self, column: str, bound: Length, *, name: str | None = None) -> Stream:
+        """Declare the event-time column, and how far rows may be out of order.
+
+        The watermark of a source's channel is the largest time so far minus `bound`: a duration
+        for a timestamp, a plain number for an int64.
+
+        >>> import datetime
+        >>> example(at=datetime.datetime).with_watermark("at", "5s")
+        Stream(at: timestamp; time at)
+        """
+        return Stream(build_keyed.with_watermark(self._node, column, bound, name))
+
+    def window(self, window: Tumbling, *, name: str | None = None) -> WindowedStream:
+        """Rows by window of their event time (and by key, if there is one): then call `agg`.
+
+        >>> from headrace.time import tumbling
+        >>> example(at=int).with_watermark("at", 5).window(tumbling(100))
+        WindowedStream(at: int64; time at; tumbling(100))
+        """
+        if not isinstance(window, Tumbling):
+            raise Place("window", name).error(
+                f"{window!r} is not a window", 'use window(hr.tumbling("10s"))'
+            )
+        planned = build_keyed.window(self._node, window.size, window.offset, name)
+        return WindowedStream(self, planned, name)
+
+    def late(self, *, name: str | None = None) -> Stream:
+        """The rows that came too late for their window, of a stream that `agg` gave.
+
+        >>> from headrace.expr import count
+        >>> from headrace.time import tumbling
+        >>> rows = example(at=int, user=str).with_watermark("at", 5)
+        >>> rows.window(tumbling(100)).agg(n=count()).late()
+        Stream(at: int64, user: string)
+        """
+        return Stream(build_keyed.late(self._node, name))
+
+
+class WindowedStream:
+    """A stream cut into windows, waiting for its aggregates."""
+
+    __slots__ = ("_name", "_stream", "_window")
+
+    def __init__(self, stream: Stream, window: PlannedWindow, name: str | None) -> None:
+        self._stream, self._window, self._name = stream, window, name
+
+    def __repr__(self) -> str:
+        return f"WindowedStream({repr(self._stream)[len('Stream(') : -1]}; {self._window})"
+
+    def agg(
+        self,
+        aggregates: Mapping[str, Agg] | None = None,
+        *,
+        reproducible: bool = True,
+        name: str | None = None,
+        **made: Agg,
+    ) -> Stream:
+        """One row for each key and window: the key, `window_start`, and these aggregates.
+
+        `reproducible=False` lets sums and means of floats be added up in any order, which is
+        faster on many cores and may change the last digits.
+
+        >>> from headrace.expr import count, max_
+        >>> from headrace.time import tumbling
+        >>> rows = example(at=int, user=str).with_watermark("at", 5).key_by("user")
+        >>> rows.window(tumbling(100)).agg(n=count(), last=max_("at")).schema
+        Schema(user: string, window_start: int64, n: int64, last: int64)
+        """
+        name = self._name if name is None else name
+        place = Place("agg", name)
+        found: list[tuple[str, Aggregate]] = []
+        for column, aggregate in {**(aggregates or {}), **made}.items():
+            if not isinstance(aggregate, Agg):
+                raise place.error(
+                    f"{column}={aggregate!r} is not an aggregate",
+                    "use hr.count(), hr.sum(...), hr.mean(...), hr.min(...) or hr.max(...)",
+                )
+            found.append((column, aggregate.node))
+        return Stream(
+            build_keyed.aggregate(
+                self._stream.node, self._window, found, _check, reproducible, name
+            )
+        )

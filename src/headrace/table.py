@@ -1,0 +1,37 @@
+"""Static tables, for joins: `hr.table("campaigns.parquet")`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from .connect.memory import MemorySource
+from .connect.parquet import ParquetSource
+from .plan.checks import Place
+from .plan.errors import DataError
+from .plan.table import Table
+
+
+def table(data: Any, *, name: str | None = None, schema: Any = None) -> Table:
+    """A table that does not change while a pipeline runs.
+
+    `data` is a path (a Parquet file, a folder of them or a glob), an Arrow table, a pandas or
+    Polars frame, a dict of lists or a list of dicts. Files are read when the pipeline starts.
+
+    >>> ads = table({"ad": [1, 2], "campaign": ["x", "y"]}, name="ads")
+    >>> ads.schema, ads.load().num_rows
+    (Schema(ad: int64, campaign: string), 2)
+    """
+    place = Place("table", name)
+    is_path = isinstance(data, str | os.PathLike)
+    source: ParquetSource | MemorySource
+    try:
+        if is_path:
+            source = ParquetSource(data, schema=schema)
+        else:
+            source = MemorySource(data, schema=schema)
+    except (DataError, TypeError) as error:
+        raise place.error(str(error)) from None
+    columns = place.schema(source.schema())
+    return Table(place.name or (Path(data).stem if is_path else "table"), columns, source.table)

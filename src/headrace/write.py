@@ -1,0 +1,161 @@
+"""Sinks as users name them: `stream.write.parquet(...)` and others, each of which gives an Output.
+
+    >>> from headrace import read
+    >>> numbers = read.memory({"n": [1, 2, 3]})
+    >>> numbers.write.console(limit=5)
+    Output(console, 5 rows)
+
+An output does nothing by itself; `hr.run` takes one or several.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+import pyarrow as pa
+
+from .connect.callback import CallbackSink
+from .connect.collect import CollectSink
+from .connect.console import ConsoleSink
+from .connect.null import NullSink
+from .connect.parquet_sink import ParquetSink
+from .plan.checks import Place
+from .plan.connector import Sink
+from .plan.errors import DataError
+from .plan.nodes import Sink as SinkNode
+
+if TYPE_CHECKING:
+    from .stream import Stream
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Output:
+    """A stream and where its rows go; what `hr.run` takes."""
+
+    node: SinkNode
+
+    @property
+    def connector(self) -> Sink:
+        """The sink itself."""
+        return cast(Sink, self.node.connector)
+
+    def __repr__(self) -> str:
+        return f"Output({self.connector})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Collected(Output):
+    """An output into memory."""
+
+    def result(self) -> pa.Table:
+        """The rows of the last run, as an Arrow table."""
+        return cast(CollectSink, self.connector).result()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counted(Output):
+    """An output that only counts."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows the last run had."""
+        return cast(NullSink, self.connector).rows
+
+
+class Writer:
+    """The ways to write a stream; every one takes `name=`, which errors and metrics use."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def collect(self, *, name: str | None = None) -> Collected:
+        """All rows into memory; `result()` gives them as an Arrow table after the run.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.collect()
+        Output(collect)
+        """
+        return Collected(self._node("write.collect", name, CollectSink))
+
+    def callback(
+        self, function: Callable[[pa.RecordBatch], Any], *, name: str | None = None
+    ) -> Output:
+        """Call a function with each Arrow record batch; again for rows that are computed again.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.callback(print)
+        Output(callback print)
+        """
+        return Output(self._node("write.callback", name, lambda: CallbackSink(function)))
+
+    def parquet(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str = "zstd",
+        name: str | None = None,
+    ) -> Output:
+        """Into a folder of Parquet files; other readers see each committed batch once, whole.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.parquet("out/")
+        Output(parquet out/)
+        """
+        made = self._node("write.parquet", name, lambda: ParquetSink(path, compression=compression))
+        return Output(made)
+
+    def console(
+        self, limit: int | None = 20, *, file: TextIO | None = None, name: str | None = None
+    ) -> Output:
+        """Print the first rows as a table (None: all of them).
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.console(limit=3)
+        Output(console, 3 rows)
+        """
+        return Output(self._node("write.console", name, lambda: ConsoleSink(limit, file=file)))
+
+    def null(self, *, name: str | None = None) -> Counted:
+        """Nowhere; `rows` says how many there were.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.null()
+        Output(null)
+        """
+        return Counted(self._node("write.null", name, NullSink))
+
+    def to(self, connector: Sink, *, name: str | None = None) -> Output:
+        """Into any connector that follows `headrace.plan.connector.Sink`.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.to(NullSink())
+        Output(null)
+        """
+        return Output(self._node("write.to", name, lambda: connector))
+
+    def _node(self, kind: str, name: str | None, make: Callable[[], Sink]) -> SinkNode:
+        place = Place(kind, name)
+        try:
+            connector = make()
+        except (DataError, TypeError) as error:
+            raise place.error(str(error)) from None
+        if not isinstance(connector, Sink):
+            raise place.error(
+                f"{connector!r} is not a sink connector",
+                "use one of stream.write, e.g. stream.write.parquet",
+            )
+        node = self._stream.node
+        return SinkNode(
+            (node,),
+            node.schema,
+            place.name,
+            site=place.site,
+            key=node.key,
+            time=node.time,
+            connector=connector,
+        )

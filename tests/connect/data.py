@@ -1,0 +1,68 @@
+"""Random tables of all types, and ways to read a channel."""
+
+import datetime as dt
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from headrace.plan.schema import Field, Schema
+from headrace.plan.types import SCALARS, optional
+
+VALUES = {
+    "bool": st.booleans(),
+    "int8": st.integers(-(2**7), 2**7 - 1),
+    "int16": st.integers(-(2**15), 2**15 - 1),
+    "int32": st.integers(-(2**31), 2**31 - 1),
+    "int64": st.integers(-(2**63), 2**63 - 1),
+    "float32": st.floats(width=32, allow_nan=False),
+    "float64": st.floats(allow_nan=False),
+    "date": st.dates(),
+    "timestamp": st.datetimes(timezones=st.just(dt.UTC)),
+    "string": st.text(max_size=20),
+    "binary": st.binary(max_size=20),
+}
+
+
+@st.composite
+def schemas(draw):
+    names = [f"c{i}" for i in range(draw(st.integers(1, 4)))]
+    kinds = [draw(st.sampled_from(list(SCALARS.values()))) for _ in names]
+    return Schema(
+        tuple(
+            Field(name, optional(kind) if draw(st.booleans()) else kind)
+            for name, kind in zip(names, kinds)
+        )
+    )
+
+
+@st.composite
+def tables(draw, max_rows=30):
+    """A schema, and an Arrow table of it in chunks."""
+    schema = draw(schemas())
+    count = draw(st.integers(0, max_rows))
+    columns = []
+    for field in schema:
+        values = VALUES[field.type.name]
+        if field.type.nullable:
+            values = st.none() | values
+        drawn = draw(st.lists(values, min_size=count, max_size=count))
+        columns.append(pa.array(drawn, field.type.to_arrow()))
+    table = pa.table(columns, schema=schema.to_arrow())
+    cut = draw(st.integers(0, count))
+    return schema, pa.concat_tables([table.slice(0, cut), table.slice(cut)])
+
+
+def read_all(reader, max_rows=7, timeout=0.0):
+    """All rows of a reader, and the positions after each poll."""
+    sizes = iter(max_rows if isinstance(max_rows, list) else [max_rows])
+    size = next(sizes)
+    rows, positions = [], []
+    while True:
+        batch = reader.poll(size, timeout)
+        if batch.rows is not None:
+            assert 0 < batch.rows.num_rows <= size
+            rows += batch.rows.to_pylist()
+        positions.append((len(rows), batch.position))
+        if batch.ended:
+            return rows, positions
+        size = next(sizes, size)

@@ -1,0 +1,263 @@
+"""Parquet files as a source."""
+
+import datetime as dt
+import pickle
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.connect.data import read_all, tables
+
+import headrace.connect.parquet as parquet
+from headrace.connect.parquet import ParquetSource
+from headrace.plan.connector import Source, Statistics, is_replayable
+from headrace.plan.errors import DataError
+from headrace.plan.expressions import Binary, Column
+from headrace.plan.literals import to_literal
+from headrace.plan.schema import Schema
+from headrace.plan.types import optional
+
+
+def write(folder, *parts, group=3, **options):
+    """A file for each list of numbers, in a column n."""
+    folder.mkdir(exist_ok=True)
+    for number, part in enumerate(parts):
+        table = part if isinstance(part, pa.Table) else pa.table({"n": pa.array(part, pa.int64())})
+        pq.write_table(table, folder / f"part-{number}.parquet", row_group_size=group, **options)
+    return ParquetSource(folder)
+
+
+def numbers(source, *ends, **options):
+    return [row["n"] for row in read_all(source.open("files", *ends, **options))[0]]
+
+
+def at(number, row):
+    return {"file": f"part-{number}.parquet", "row": row}
+
+
+@given(st.lists(tables(), min_size=1, max_size=3), st.integers(1, 12), st.data())
+def test_round_trips_and_any_range_can_be_read_again(tmp_path_factory, drawn, group, data):
+    schema = drawn[0][0]
+    parts = [table for other, table in drawn if other == schema]
+    folder = tmp_path_factory.mktemp("rows")
+    source = write(folder, *parts, group=group)
+    assert isinstance(source, Source) and isinstance(source, Statistics) and is_replayable(source)
+    assert source.schema() == schema
+    sizes = data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=5))
+    rows, positions = read_all(source.open("files"), sizes)
+    assert rows == [row for part in parts for row in part.to_pylist()]
+    assert positions[-1][1] == source.latest()["files"]
+    ends = [data.draw(st.sampled_from(positions)) for _ in range(2)]
+    (low, start), (high, stop) = sorted(ends, key=lambda end: (end[0], end[1]["file"]))
+    again, _ = read_all(source.open("files", start, stop), data.draw(st.integers(1, 40)))
+    assert again == rows[low:high]
+    for field in schema:
+        count, position = data.draw(st.sampled_from(positions))
+        values = [row[field.name] for row in rows[:count] if row[field.name] is not None]
+        found = source.maximum(field.name, "files", position)
+        expected = max(values, default=None)
+        if expected is not None:
+            expected = to_literal(expected, field.type).value
+        assert found == expected
+
+
+@given(
+    st.lists(st.lists(st.none() | st.integers(-5, 5), max_size=12), min_size=1, max_size=3),
+    st.sampled_from(["==", "!=", "<", ">="]),
+    st.integers(-6, 6),
+    st.integers(1, 5),
+    st.data(),
+)
+def test_a_predicate_loses_no_row_and_keeps_positions(
+    tmp_path_factory, parts, op, value, group, data
+):
+    source = write(tmp_path_factory.mktemp("rows"), *parts, group=group)
+    everything = [number for part in parts for number in part]
+    predicate = Binary(op, Column("n"), to_literal(value))
+    compare = {"==": int.__eq__, "!=": int.__ne__, "<": int.__lt__, ">=": int.__ge__}[op]
+
+    def kept(found):
+        return [n for n in found if n is not None and compare(n, value)]
+
+    options = {"predicate": predicate}
+    reader = source.open("files", **options)
+    found, positions = read_all(reader, data.draw(st.integers(1, 6)))
+    assert kept([row["n"] for row in found]) == kept(everything)
+    _, middle = data.draw(st.sampled_from(positions))
+    before, after = (numbers(source, *ends, **options) for ends in ((None, middle), (middle, None)))
+    assert kept(before) + kept(after) == kept(everything)
+    assert kept(numbers(source, None, middle)) == kept(before)
+
+
+def test_row_groups_that_cannot_match_are_not_decoded(tmp_path, monkeypatch):
+    source = write(tmp_path, range(9), range(9, 18))
+    decoded = []
+    real = parquet.ParquetReader._decode
+
+    def spy(self, content, group):
+        decoded.append((content.name, group))
+        return real(self, content, group)
+
+    monkeypatch.setattr(parquet.ParquetReader, "_decode", spy)
+    predicate = Binary("==", Column("n"), to_literal(10))
+    reader = source.open("files", predicate=predicate)
+    rows, positions = read_all(reader, timeout=1.0)
+    assert rows == [{"n": 10}]
+    assert decoded == [("part-1.parquet", 0)]
+    assert positions[-1][1] == at(1, 9)
+
+
+def test_files_are_read_by_name_without_what_is_hidden(tmp_path):
+    write(tmp_path, [1], [2])
+    (tmp_path / "b").mkdir()
+    (tmp_path / "_staging").mkdir()
+    pq.write_table(pa.table({"n": [0]}), tmp_path / "b" / "x.parquet")
+    for hidden in ("_staging/x.parquet", "_x.parquet", ".x.parquet"):
+        pq.write_table(pa.table({"n": [99]}), tmp_path / hidden)
+    (tmp_path / "notes.txt").write_text("no rows")
+    assert numbers(ParquetSource(tmp_path)) == [0, 1, 2]
+    assert numbers(ParquetSource(tmp_path / "part-1.parquet")) == [2]
+    assert numbers(ParquetSource(f"{tmp_path}/part-*.parquet")) == [1, 2]
+    assert numbers(ParquetSource(f"{tmp_path}/**/x.parquet")) == [0]
+
+
+def test_a_reader_sees_the_files_that_were_there_and_a_later_one_goes_on(tmp_path):
+    source = write(tmp_path, [1, 2], [3])
+    reader = source.open("files")
+    reader.poll(1, 0.0)
+    pq.write_table(pa.table({"n": [4]}), tmp_path / "part-2.parquet")
+    rows, positions = read_all(reader)
+    assert [row["n"] for row in rows] == [2, 3]
+    assert numbers(source, positions[-1][1]) == [4]
+    assert source.latest() == {"files": at(2, 1)}
+    assert numbers(source, at(0, 2), at(1, 1)) == [3]
+
+
+def test_columns_are_pruned_in_the_order_asked_for(tmp_path):
+    table = pa.table({"a": [1, 2], "b": ["x", "y"], "c": [[1], [2]], "d.e": [5, 6]})
+    source = write(tmp_path, table)
+    assert source.schema().names == ("a", "b", "d.e")
+    assert "unread: c (list<" in str(source)
+    rows = source.open("files", columns=["d.e", "a"]).poll(10, 0.0).rows
+    assert rows.schema.names == ["d.e", "a"] and rows.num_rows == 2
+    assert source.open("files", columns=[]).poll(10, 0.0).rows.num_rows == 2
+
+
+def test_a_schema_may_be_wider_or_stricter_than_the_file(tmp_path):
+    table = pa.table({"a": pa.array([1, 2], pa.uint32()), "b": pa.array([0.5, 1.5], pa.float32())})
+    write(tmp_path, table)
+    source = ParquetSource(tmp_path, schema={"a": int, "b": float})
+    assert read_all(source.open("files"))[0] == [{"a": 1, "b": 0.5}, {"a": 2, "b": 1.5}]
+    assert source.maximum("a", "files", None) == 2
+
+
+def test_times_of_any_unit(tmp_path):
+    table = pa.table(
+        {
+            "ms": pa.array([1, 3, 2], pa.timestamp("ms")),
+            "ns": pa.array([-1, -3000, None], pa.timestamp("ns", "UTC")),
+            "day": pa.array([dt.date(1970, 1, 2)] * 3),
+        }
+    )
+    source = write(tmp_path, table, group=2)
+    assert [f.type.name for f in source.schema()] == ["timestamp", "timestamp", "date"]
+    assert source.maximum("ms", "files", at(0, 1)) == 1000
+    assert source.maximum("ms", "files", None) == 3000
+    assert source.maximum("ns", "files", at(0, 1)) == source.maximum("ns", "files", None) == -1
+    assert source.maximum("day", "files", None) == 1
+    for name, value in (("ms", 3000), ("ns", -1), ("ns", -3)):
+        moment = to_literal(value, optional("timestamp"))
+        predicate = Binary("==", Column(name), moment)
+        found = source.open("files", predicate=predicate, columns=[name]).poll(10, 1.0).rows
+        assert value in [
+            stamp.value * 1000 if name == "ms" else stamp.value // 1000
+            for stamp in found[name]
+            if stamp.is_valid
+        ]
+
+
+def test_statistics_say_nothing_of_nan(tmp_path):
+    source = write(tmp_path, pa.table({"n": [5.0, float("nan"), 5.0]}))
+    predicate = Binary("!=", Column("n"), to_literal(5.0))
+    assert any(n != n for n in numbers(source, predicate=predicate))
+    assert source.maximum("n", "files", None) == 5.0
+
+
+def test_a_maximum_without_statistics_is_read(tmp_path):
+    source = write(tmp_path, [3, 7, None, 5, 1], write_statistics=False)
+    assert [source.maximum("n", "files", at(0, n)) for n in range(6)] == [None, 3, 7, 7, 7, 7]
+    assert numbers(source, predicate=Binary("==", Column("n"), to_literal(5))) == [5]
+
+
+def test_memory_is_bounded_by_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "DECODED_ROWS", 10)
+    source = write(tmp_path, range(100), group=50)
+    reader = source.open("files", at(0, 45))
+    sizes = []
+    while not (batch := reader.poll(1000, 0.0)).ended:
+        if batch.rows is not None:
+            sizes.append(batch.rows.num_rows)
+    assert sum(sizes) == 55 and max(sizes) <= 10
+
+
+def test_a_folder_without_files(tmp_path):
+    with pytest.raises(DataError, match=r"there are no Parquet files in .*; give schema="):
+        ParquetSource(tmp_path)
+    source = ParquetSource(tmp_path, schema={"n": int})
+    assert source.latest() == {"files": None}
+    assert source.open("files").poll(1, 0.0).ended
+    assert source.table().schema == Schema.of({"n": int}).to_arrow()
+    assert source.maximum("n", "files", None) is None
+
+
+def test_a_file_of_another_schema_is_named(tmp_path):
+    source = write(tmp_path, [1], pa.table({"n": ["x"]}))
+    with pytest.raises(DataError, match=r"part-1.parquet: column 'n' is string, and should be opt"):
+        read_all(source.open("files"))
+    source = write(tmp_path, [1], pa.table({"m": [1]}))
+    with pytest.raises(DataError, match=r"part-1.parquet has no column 'n' \(optional\(int64\)\)"):
+        read_all(source.open("files"))
+
+
+def test_a_null_where_the_schema_has_none_is_named(tmp_path):
+    write(tmp_path, [1, 2, 3, 4, None])
+    source = ParquetSource(tmp_path, schema={"n": int})
+    with pytest.raises(DataError, match=r"part-0.parquet: column 'n' is null in row 4"):
+        read_all(source.open("files"))
+
+
+def test_files_that_are_gone_changed_or_no_parquet(tmp_path):
+    source = write(tmp_path, [1, 2], [3])
+    with pytest.raises(DataError, match=r"part-7.parquet is gone"):
+        source.open("files", at(7, 0))
+    with pytest.raises(DataError, match=r"part-0.parquet has 2 rows, not 5; it has changed"):
+        read_all(source.open("files", at(0, 5)))
+    reader = source.open("files")
+    (tmp_path / "part-1.parquet").write_bytes(b"no parquet at all")
+    with pytest.raises(DataError, match=r"part-1.parquet cannot be read as Parquet"):
+        read_all(reader)
+    with pytest.raises(DataError, match="there is no file or folder"):
+        ParquetSource(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="no channel 'x'"):
+        source.open("x")
+
+
+def test_credentials_are_never_shown():
+    with pytest.raises(DataError) as raised:
+        ParquetSource("s3://key:secret@bucket/rows")
+    assert "secret" not in str(raised.value) and "s3://bucket/rows" in str(raised.value)
+
+
+def test_after_close_there_are_no_rows_and_no_end(tmp_path):
+    reader = write(tmp_path, range(5)).open("files")
+    reader.poll(1, 0.0)
+    reader.close()
+    reader.close()
+    batch = reader.poll(1, 0.0)
+    assert (batch.rows, batch.ended, batch.position) == (None, False, at(0, 1))
+
+
+def test_it_travels(tmp_path):
+    assert numbers(pickle.loads(pickle.dumps(write(tmp_path, [1, 2])))) == [1, 2]

@@ -1,0 +1,164 @@
+"""Checked arithmetic in both lives, compared with Python's integers and floats."""
+
+import ctypes
+import math
+import operator
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from headrace.stage import arithmetic as a
+from headrace.stage.records import compiled, interpreted
+
+LOW, HIGH = -(2**63), 2**63 - 1
+INTEGERS = st.one_of(
+    st.integers(LOW, HIGH), st.integers(-5, 5), st.sampled_from([LOW, LOW + 1, HIGH, HIGH - 1])
+)
+LIVES = [lambda f: f, interpreted]
+life = pytest.mark.parametrize("life", LIVES, ids=["compiled", "interpreted"])
+many = settings(max_examples=300, deadline=None)
+
+# The instructions have no compiled form of their own: a kernel calls them.
+add, subtract, multiply = a.add, a.subtract, a.multiply
+to_float32, float_bits = a.to_float32, a.float_bits
+
+
+@compiled
+def call_add(x, y):
+    return add(x, y)
+
+
+@compiled
+def call_subtract(x, y):
+    return subtract(x, y)
+
+
+@compiled
+def call_multiply(x, y):
+    return multiply(x, y)
+
+
+@compiled
+def call_to_float32(x):
+    return to_float32(x)
+
+
+@compiled
+def call_float_bits(x):
+    return float_bits(x)
+
+
+def outcome(function, *arguments):
+    """The value or the class of the exception; NaN and the sign of zero made comparable."""
+    try:
+        value = function(*arguments)
+    except (ArithmeticError, ValueError) as error:
+        return type(error)
+    return repr(value)
+
+
+def in_range(function):
+    def checked(*arguments):
+        value = function(*arguments)
+        if not LOW <= value <= HIGH:
+            raise OverflowError
+        return value
+
+    return checked
+
+
+INTEGER_FUNCTIONS = [
+    (call_add, operator.add),
+    (call_subtract, operator.sub),
+    (call_multiply, operator.mul),
+    (a.floor_divide, operator.floordiv),
+    (a.remainder, operator.mod),
+]
+
+
+@life
+@pytest.mark.parametrize(("ours", "python"), INTEGER_FUNCTIONS, ids=lambda f: f.__name__)
+@many
+@given(x=INTEGERS, y=INTEGERS)
+@example(x=LOW, y=-1)
+@example(x=LOW, y=0)
+def test_integers(life, ours, python, x, y):
+    assert outcome(life(ours), x, y) == outcome(in_range(python), x, y)
+
+
+@life
+@many
+@given(x=INTEGERS)
+@example(x=LOW)
+def test_signs(life, x):
+    assert outcome(life(a.negate), x) == outcome(in_range(operator.neg), x)
+    assert outcome(life(a.absolute), x) == outcome(in_range(abs), x)
+    fits = -128 <= x <= 127
+    assert outcome(life(a.narrow), x, -128, 127) == (repr(x) if fits else OverflowError)
+
+
+@life
+@many
+@given(x=st.floats(), y=st.floats())
+@example(x=1.0, y=0.0)
+@example(x=-0.0, y=5.0)
+@example(x=math.inf, y=2.0)
+@example(x=1.0, y=-math.inf)
+def test_float_division(life, x, y):
+    assert outcome(life(a.true_divide), x, y) == outcome(operator.truediv, x, y)
+    assert outcome(life(a.float_floor_divide), x, y) == outcome(operator.floordiv, x, y)
+    assert outcome(life(a.float_remainder), x, y) == outcome(operator.mod, x, y)
+
+
+@life
+@many
+@given(x=INTEGERS, y=INTEGERS)
+def test_division_of_integers_goes_through_floats(life, x, y):
+    expected = outcome(lambda: float(x) / float(y))
+    assert outcome(life(a.true_divide), x, y) == expected
+
+
+@life
+@many
+@given(x=st.floats(), y=st.one_of(st.floats(), st.integers(-9, 9).map(float)))
+def test_power(life, x, y):
+    def python():
+        value = x**y
+        if isinstance(value, complex):
+            raise ValueError
+        return value
+
+    assert outcome(life(a.power), x, y) == outcome(python)
+
+
+@life
+@many
+@given(x=st.floats())
+@example(x=2.0**63)
+@example(x=-(2.0**63))
+def test_to_integer(life, x):
+    assert outcome(life(a.float_to_int), x) == outcome(in_range(int), x)
+
+
+@life
+@many
+@given(x=st.floats())
+def test_bits_and_rounding(life, x):
+    assert repr(life(call_to_float32)(x)) == repr(ctypes.c_float(x).value)
+    assert life(call_float_bits)(x) == ctypes.c_int64.from_buffer(ctypes.c_double(x)).value
+
+
+@life
+@many
+@given(x=st.floats(), y=st.floats())
+@example(x=0.0, y=-0.0)
+@example(x=math.nan, y=math.inf)
+@example(x=math.nan, y=-math.nan)
+def test_total_order(life, x, y):
+    def key(value):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
+
+    assert life(a.float_less)(x, y) == (key(x) < key(y))
+    ours = life(a.float_order)(x), life(a.float_order)(y)
+    assert (ours[0] < ours[1], ours[0] == ours[1]) == (key(x) < key(y), key(x) == key(y))
