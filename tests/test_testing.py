@@ -11,6 +11,8 @@ from tests.connect.data import read_all
 
 from headrace import read
 from headrace.connect.null import NullSink
+from headrace.expr import col
+from headrace.job import run
 from headrace.plan.connector import Source, is_replayable
 from headrace.plan.errors import DataError, PipelineError
 from headrace.plan.nodes import Sink, walk
@@ -269,10 +271,22 @@ def test_write_makes_sink_nodes():
 
 @pytest.mark.compiled
 def test_rows_of_a_stream_are_those_of_its_run():
-    pytest.importorskip("headrace.job")
     clock = VirtualClock(automatic=True)
     source = TestSource({"a": [row(1), Pause(60.0), row(2)], "b": [row(3), END]}, clock=clock)
     assert_same_rows(read.source(source), [row(1), row(2), row(3)])
+
+
+@pytest.mark.compiled
+def test_files_and_generated_rows_go_through_a_run(tmp_path):
+    made = read.generate(lambda i: (i, i % 3), output=["n", "m"], rows=1000, channels=3)
+    counted, twice = made.write.null(), made.write.parquet(tmp_path / "rows")
+    run(counted, twice)
+    run(twice)
+    assert counted.rows == 1000
+    stored = read.parquet(tmp_path / "rows").filter(col("n") >= 995)
+    wanted = [{"n": n, "m": n % 3} for n in range(995, 1000)]
+    assert_same_rows(stored, wanted * 2)
+    assert list((tmp_path / "rows" / "_staging").iterdir()) == []
 
 
 def test_tables_of_all_kinds(tmp_path):

@@ -237,6 +237,8 @@ def test_errors_come_before_any_row(tmp_path):
     with pytest.raises(DataError, match="s3://bucket is a URL") as raised:
         ParquetSink("s3://user:secret@bucket")
     assert "secret" not in str(raised.value)
+    with pytest.raises(DataError, match="compression='zip': use one of none, snappy"):
+        ParquetSink(tmp_path, compression="zip")
 
 
 def test_a_folder_keeps_one_schema(tmp_path):

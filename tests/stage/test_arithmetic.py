@@ -124,10 +124,9 @@ def test_division_of_integers_goes_through_floats(life, x, y):
 @given(x=st.floats(), y=st.one_of(st.floats(), st.integers(-9, 9).map(float)))
 def test_power(life, x, y):
     def python():
-        value = x**y
-        if isinstance(value, complex):
-            raise ValueError
-        return value
+        if x < 0 and math.isfinite(x) and math.isfinite(y) and y != int(y):
+            raise ValueError  # Python gives a complex number, or an overflow on the way to it
+        return x**y
 
     assert outcome(life(a.power), x, y) == outcome(python)
 

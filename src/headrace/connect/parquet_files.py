@@ -135,9 +135,11 @@ class ParquetContent:
 
     def _microseconds(self, column: str, raw: Any) -> int | None:
         """A time as the file has it, rounded down; None where its unit is not known."""
-        leaf = self.file.schema.column(self._leaves[column])
-        unit = json.loads(leaf.logical_type.to_json()).get("timeUnit")
-        if unit not in _PER_MICROSECOND or not isinstance(raw, int):
+        leaf = self._leaves[column]
+        if leaf is None or not isinstance(raw, int):
+            return None
+        unit = json.loads(self.file.schema.column(leaf).logical_type.to_json()).get("timeUnit")
+        if unit not in _PER_MICROSECOND:
             return None
         factor, divisor = _PER_MICROSECOND[unit]
         return raw * factor // divisor

@@ -23,6 +23,7 @@ from .parquet_files import local_path
 
 STAGING = "_staging"  # readers of Parquet folders leave out names that begin with "_"
 COMMIT = ".commit"  # where attempts are put together; no attempt can have this name (_safe)
+COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 GROUP_ROWS = 131_072
 DAY = 86_400.0
 
@@ -63,11 +64,10 @@ class ParquetSink:
         compression: str = "zstd",
         keep_staged: float = DAY,
     ) -> None:
-        self._path, self._compression, self._keep_staged = (
-            local_path(path),
-            compression,
-            keep_staged,
-        )
+        if compression not in COMPRESSIONS:
+            raise DataError(f"compression={compression!r}: use one of {', '.join(COMPRESSIONS)}")
+        self._path = local_path(path)
+        self._compression, self._keep_staged = compression, keep_staged
         self._folder = Path(self._path)
         self._arrow: pa.Schema | None = None
         self._open: dict[tuple[str, str], _StagedFile] = {}
@@ -221,7 +221,10 @@ class _StagedFile:
     def __init__(self, path: Path, schema: pa.Schema, compression: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._schema = path, schema
-        self._writer = pq.ParquetWriter(path, schema, compression=compression)
+        # Texts repeat; to look for repeated numbers costs more than all the rest of the writing.
+        texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+        options: Any = {"compression": compression, "use_dictionary": texts or False}
+        self._writer = pq.ParquetWriter(path, schema, **options)
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self.rows = 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .fusion import chains
 from .nodes import Node, OperatorClass, WindowAggregate, consumers, walk
+from .planner import Plan, StagePlan
 from .schema import Schema
 
 
@@ -83,3 +85,30 @@ def _class(node: Node) -> OperatorClass:
 
 def _columns(schema: Schema) -> str:
     return ", ".join(map(repr, schema))
+
+
+def explain_plan(plan: Plan) -> str:
+    """A plan as it was written, as it was rewritten, and as it is cut into stages and kernels."""
+    parts = [
+        "As written",
+        render(plan.logical),
+        "",
+        "Rewritten",
+        render(plan.optimized),
+        "",
+        f'Stages (fuse="{plan.fuse}")',
+    ]
+    for stage in plan.stages():
+        parts.extend(_stage_lines(stage))
+    return "\n".join(parts)
+
+
+def _stage_lines(stage: StagePlan) -> list[str]:
+    lines = [f"stage {stage.number}"]
+    for node in stage.inputs:
+        lines.append(f"  in      {node.name}: {node.detail()}")
+    for chain in chains(stage.roots, stage.fuse):
+        lines.append(f"  kernel  {' -> '.join(node.name for node in chain)}")
+    for node in stage.roots:
+        lines.append(f"  out     {node.name}: {node.detail()}, {_columns(node.schema)}")
+    return lines

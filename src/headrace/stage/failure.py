@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.plan.errors import HeadraceError
 from headrace.plan.nodes import HIDDEN
 
 from .arrow import to_arrow
@@ -32,6 +33,14 @@ def explain_failure(kernel: Any, error: Exception) -> None:
     for note in _notes(kernel, single, lines):
         real.add_note(note)
     raise real.with_traceback(_only_user(real.__traceback__)) from None
+
+
+def shortened(error: Exception) -> Exception:
+    """An error with only the user's part of its traceback; one of ours says all in its message."""
+    trace = _only_user(error.__traceback__)
+    if trace is None and not isinstance(error, HeadraceError):
+        return error  # not the user's doing: whoever mends it needs the whole way
+    return error.with_traceback(trace)
 
 
 def _one_row(block: Block, row: int) -> Block:

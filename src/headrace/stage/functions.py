@@ -12,16 +12,12 @@ import functools
 import hashlib
 import inspect
 import threading
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from numba import njit, types
-from numba.core import ir
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaWarning
 
 from headrace.plan.errors import PipelineError
 from headrace.plan.functions import Function, StateSpec
@@ -34,10 +30,10 @@ from headrace.stage.refusals import (
     WAY_OUT,
     Refusal,
     inspect_function,
-    line_site,
     reachable,
     refusal,
 )
+from headrace.stage.silent import assigned_variables, check_meaning, quiet
 
 __all__ = [
     "check",
@@ -141,14 +137,6 @@ def _dispatcher(digest: str, frozen: FunctionType) -> tuple[Dispatcher, list[Dis
         return _dispatchers[digest]
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Compile without Numba's warnings, which are about its inside and not for users."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumbaWarning)
-        yield
-
-
 # ---- types ---------------------------------------------------------------------------------
 
 
@@ -208,45 +196,21 @@ def _ask_numba(
         arguments.insert(0, state_record(state).numba_type)
     dispatcher, all_of_them = _dispatcher(digest, frozen)
     site = code_site(frozen.__code__)
+    functions = list(reachable(frozen))
     try:
-        with quiet():  # the way a kernel's call goes, so that the kernel finds the machine code
+        with _compiling, assigned_variables(functions):
+            # The way a kernel's call goes, so that the kernel finds the machine code.
             _, _, folded, _ = dispatcher.get_call_template(tuple(arguments), {})
         result = dispatcher.overloads[tuple(folded)].signature.return_type
+        for called in all_of_them:
+            check_meaning(called)
+    except Refusal:
+        del _dispatchers[digest]
+        raise
     except Exception as error:
         del _dispatchers[digest]
-        raise refusal(error, reachable(frozen)) from None
-    for called in all_of_them:
-        _check_frames(called)
+        raise refusal(error, functions) from None
     return output_types(result, site)
-
-
-def _check_frames(dispatcher: Dispatcher) -> None:
-    """Refuse generators that keep what Numba cannot keep across a yield: they would crash."""
-    for compiled in dispatcher.overloads.values():
-        result = compiled.signature.return_type
-        if isinstance(result, types.Generator) and any(map(_is_fragile, result.state_types)):
-            raise Refusal(
-                "yields inside a loop over a dict or an nditer, which Numba cannot do",
-                line_site(dispatcher.py_func.__code__, _fragile_line(compiled)),
-                f"loop over a list, as in `for key in list(d.keys())`, {WAY_OUT}",
-            )
-
-
-def _is_fragile(kind: Any) -> bool:
-    """Is this an iterator whose place in its container is lost when a generator stops?"""
-    if isinstance(kind, types.DictIteratorType | types.NumpyNdIterType):
-        return True
-    sources = getattr(kind, "source_types", (getattr(kind, "source_type", None),))
-    return any(_is_fragile(source) for source in sources if source is not None)
-
-
-def _fragile_line(compiled: Any) -> int | None:
-    annotated = compiled.type_annotation
-    for block in annotated.blocks.values():
-        for assigned in block.find_insts(ir.Assign):
-            if _is_fragile(annotated.typemap.get(assigned.target.name)):
-                return assigned.loc.line
-    return None
 
 
 def _check_state(state: StateSpec | None, site: Site) -> None:

@@ -263,6 +263,18 @@ class Kernel:
             twin.functions.load(twin.store, columns, rows, replace=True)
         return twin
 
+    def stores(self) -> list[KeyedStore]:
+        """All state of the kernel."""
+        if self.windows is not None:
+            return list(self.windows.stores.values())
+        return [] if self.store is None else [self.store]
+
+    def state_size(self) -> dict[str, int]:
+        """Keys (per window) and bytes of the state."""
+        stores = self.stores()
+        keys, size = sum(s.count for s in stores), sum(s.size_bytes for s in stores)
+        return {"state_keys": keys, "state_bytes": size}
+
     def close(self) -> None:
         """Let go of what the kernel holds."""
         forget_frame(self.task.frame)

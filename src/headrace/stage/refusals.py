@@ -44,6 +44,7 @@ _CONSTRUCTS = {
     "GET_YIELD_FROM_ITER": ("uses `yield from`", "write a loop, `for x in ...: yield x`"),
     "IMPORT_NAME": ("imports {name!r} inside the function", "import it at the top of the module"),
     "LOAD_BUILD_CLASS": ("defines a class", "define it outside the function"),
+    "UNPACK_EX": ("unpacks with *", "name each value"),
     "BEFORE_WITH": ("uses `with`", "do that outside the function"),
     "GET_AWAITABLE": ("uses `await`", "do that outside the function"),
 }
@@ -212,6 +213,13 @@ _TYPE_NAMES = {"unicode_type": "str", "Text": "str", "Blob": "bytes", "DictType"
 
 # Numba's words, and better ones.
 _BETTER = {
+    r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'.*": r"Numba does not know \2.\1",
+    r"module '([\w.]+)' has no attribute '(\w+)'.*": r"Numba does not know \1.\2",
+    r"Untyped global name '(\w+)': Cannot determine.*": r"Numba does not know '\1'",
+    r"Type of variable .* cannot be determined.*": r"the type of a value cannot be told",
+    r"Poison type used in arguments.*": r"a list or dict holds values of different types",
+    r"Cannot cast Text to unicode_type.*": r"write str(...) around the value of the column",
+    r"Cannot cast (.*) to ([^:]*):.*": r"\1 cannot become \2",
     r"Can't unify (return|yield) type from the following types:": r"it \1s different types:",
     r"Cannot unify (.*) and (.*) for '([A-Za-z_]\w*)[^']*'.*": r"'\3' is now \1 and now \2",
     r"Cannot type generator: it does not yield any value": r"it never yields",
@@ -220,7 +228,7 @@ _BETTER = {
     r"Cannot infer the type of variable '(\w+)[^']*'.*": r"the type of '\1' cannot be told",
     r"to the field ('\w+') of made\.State\w+": r"to the state's field \1",
     r"Int value is too large: ": r"does not fit in 64 bits: ",
-    r"Untyped global name '(\w+)':? ?": r"of \1: ",
+    r"Untyped global name '(\w+)':? ?": r"\1: ",
 }
 
 
@@ -242,30 +250,30 @@ def essence(text: str) -> str:
     "an int64 has no attribute 'a'"
     """
     lines = [line.strip() for line in text.splitlines()]
-    said = next((li for li in lines if li and not li.startswith("Failed in ")), "Numba gave up")
+    noise = ("Failed in ", "- Resolution failure")
+    said = next((line for line in lines if line and not line.startswith(noise)), "Numba gave up")
     said = re.sub(r"\.? Raised from .*$", "", said)
     call = _CALL.search(text)
     if said.startswith(("No implementation of function", "Invalid use of")) and call:
         reason = _REASON.search(text)
-        if reason and not reason[1].startswith("Failed in "):
+        if reason and not reason[1].startswith(("Failed in ", "No implementation of")):
             said = reason[1]
         else:
             said = _no_such_call(call[1], _arguments(call[2]))
-    module = re.match(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'", said)
-    if module:
-        return f"Numba does not know {module[2]}.{module[1]}"
+    for pattern, better in _BETTER.items():
+        said = re.sub(pattern, better, said)
     attribute = re.match(r"Unknown attribute '(\w+)' of type (.*)$", said)
     if attribute:
         if attribute[2].startswith("State_"):
             return f"the state has no field '{attribute[1]}'"
         return f"{_with_article(_readable(attribute[2]))} has no attribute '{attribute[1]}'"
-    for pattern, better in _BETTER.items():
-        said = re.sub(pattern, better, said)
     return _shortened(_readable(said))
 
 
 def _no_such_call(name: str, arguments: list[str]) -> str:
     name = name.removeprefix("<built-in function ").rstrip(">")
+    if name in ("bool", "truth", "not_") and "or None" in arguments[0]:
+        return "a value that may be None is no condition; write `x is not None and x ...`"
     if name in _OPERATORS and len(arguments) == 2:
         return f"there is no {arguments[0]} {_OPERATORS[name]} {arguments[1]}"
     if name == "getitem" and len(arguments) == 2:

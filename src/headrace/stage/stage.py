@@ -40,8 +40,6 @@ DEFAULT_CAPACITY = 4096  # rows in a block
 class Input(Unit):
     """A source or a received exchange: cuts batches into blocks and keeps channels' watermarks."""
 
-    has_output = False
-
     def __init__(self, node: Node, capacity: int, compiled: bool) -> None:
         super().__init__(node.name)
         self.node, self.capacity = node, capacity
@@ -191,6 +189,10 @@ class Stage:
     def is_idle(self) -> bool:
         """Is there nothing left to do?"""
         return not (self._stack or self._pushed or self._ready)
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """For every unit: rows in and out, late rows, blocks, seconds, size of its state."""
+        return {unit.name: unit.metrics() for unit in self._units}
 
     def close(self) -> None:
         """Let go of what the stage holds."""

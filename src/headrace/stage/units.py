@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +42,8 @@ class Unit:
     `readers` are the units behind each output; `watermarks` holds the last one of each input edge,
     and the unit's own watermark is their minimum.
     """
+
+    has_output = False  # is there something to be taken?
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -81,6 +83,10 @@ class Unit:
 
     def recycle(self, block: Block) -> None:
         """A block of this unit's that nobody reads any more."""
+
+    def metrics(self) -> dict[str, Any]:
+        """What the unit has done so far."""
+        return asdict(self.counters)
 
 
 class KernelUnit(Unit):
@@ -147,6 +153,12 @@ class KernelUnit(Unit):
         """See Unit."""
         self.kernel.recycle(block)
 
+    def metrics(self) -> dict[str, Any]:
+        """See Unit; the operators of the chain, and the size of their state."""
+        self.counters.late_rows = self.kernel.task.late
+        operators = [node.name for node in self.chain.nodes]
+        return {**asdict(self.counters), "operators": operators, **self.kernel.state_size()}
+
 
 class BatchesUnit(Unit):
     """Runs plain Python on Arrow batches."""
@@ -156,7 +168,6 @@ class BatchesUnit(Unit):
         self.node, self.capacity = node, capacity
         self.layout = Layout.of(node.schema)
         self._blocks: list[Block] = []
-        self.has_output = False
 
     def start(self, block: Block) -> None:
         """See Unit."""
@@ -205,8 +216,6 @@ class BatchesUnit(Unit):
 
 class OutputUnit(Unit):
     """The end of a stage: blocks wait here to be pulled."""
-
-    has_output = False
 
     def __init__(self, node: Node) -> None:
         super().__init__(node.name)

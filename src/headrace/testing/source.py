@@ -205,15 +205,12 @@ class TestReader:
     def _give(self, rows: pa.Table, max_rows: int) -> pa.RecordBatch | None:
         end = self._stop[1] if self._step == self._stop[0] else rows.num_rows
         count = min(max_rows, end - self._row)
-        batch = pa.RecordBatch.from_struct_array(
-            rows.slice(self._row, count).to_struct_array().combine_chunks()
-        )
+        part = rows.slice(self._row, count).combine_chunks()
+        batch = part.to_batches()[0] if count else None
         self._row += count
         if self._row >= rows.num_rows:
             self._next()
-        if self._columns is not None:
-            batch = batch.select(self._columns)
-        return batch if count else None
+        return batch if batch is None or self._columns is None else batch.select(self._columns)
 
     def _is_paused(self, seconds: float | None, timeout: float) -> bool:
         """Does a pause go on, after waiting for its end at most `timeout` seconds?"""

@@ -1,0 +1,131 @@
+"""What Numba compiles to something else than Python means, without a word: refused here.
+
+Integers are 64 bits wide in compiled code; that is documented and not looked for.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import numba
+from numba import types
+from numba.core import ir
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaWarning
+
+from headrace.stage import text
+from headrace.stage.fingerprint import codes
+from headrace.stage.refusals import WAY_OUT, Refusal, line_site
+
+_POWERS = (operator.pow, operator.ipow, pow)
+_HAVE_TEXT = (types.Integer, types.Boolean, types.UnicodeType, types.StringLiteral, text.TextType)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Compile without Numba's warnings, which are about its inside and not for users."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaWarning)
+        yield
+
+
+@contextmanager
+def assigned_variables(functions: Sequence[FunctionType]) -> Iterator[None]:
+    """Compile; refuse functions that use a variable which may have no value, not even a wrong one.
+
+    Numba knows of them, and tells if asked to warn; without that they hold anything.
+    """
+    before = numba.config.ALWAYS_WARN_UNINIT_VAR
+    numba.config.ALWAYS_WARN_UNINIT_VAR = 1
+    try:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always", NumbaWarning)
+            yield
+    finally:
+        numba.config.ALWAYS_WARN_UNINIT_VAR = before
+    inside = {code.co_filename: code for f in functions for code in codes(f.__code__)}
+    for warning in seen:
+        said, _, name = str(warning.message).partition("\n")[0].rpartition(" ")
+        loc = getattr(warning.message, "loc", None)
+        if loc and loc.filename in inside and said.startswith("Detected uninitialized variable"):
+            raise Refusal(
+                f"uses {name.partition('.')[0]!r}, which may have no value there",
+                line_site(inside[loc.filename], loc.line),
+                f"give it a value on every path, {WAY_OUT}",
+            )
+
+
+def check_meaning(dispatcher: Dispatcher) -> None:
+    """Refuse a compiled function in which something does not mean what it means in Python."""
+    for compiled in dispatcher.overloads.values():
+        typed = compiled.type_annotation
+        _check_frame(compiled.signature.return_type, dispatcher, typed)
+        for target, value in _assignments(typed):
+            if isinstance(value, ir.Expr):
+                found = _strange(value, typed)
+                if found is not None:
+                    site = line_site(dispatcher.py_func.__code__, target.loc.line)
+                    raise Refusal(found[0], site, f"{found[1]}, {WAY_OUT}")
+
+
+def _assignments(typed: Any) -> Iterator[tuple[ir.Var, Any]]:
+    for block in typed.blocks.values():
+        for assigned in block.find_insts(ir.Assign):
+            yield assigned.target, assigned.value
+
+
+def _strange(value: ir.Expr, typed: Any) -> tuple[str, str] | None:
+    """What is strange about an operation, and what to write instead."""
+    function, operands = _operation(value, typed)
+    kinds = [typed.typemap[operand.name] for operand in operands]
+    if function in _POWERS and all(isinstance(kind, types.Integer) for kind in kinds[:2]):
+        if getattr(kinds[1], "literal_value", -1) < 0:  # may be negative: then Python has a float
+            return "raises an integer to a power that may be negative", "write float(x) ** y"
+    if function in (str, repr) and kinds and not isinstance(kinds[0], _HAVE_TEXT):
+        return f"makes text of {_said(kinds[0])}, which Numba cannot", "give the number itself"
+    if function is operator.invert and isinstance(kinds[0], types.Boolean):
+        return "uses ~ on a bool, which is a number in Python", "write `not x`"
+    return None
+
+
+def _operation(value: ir.Expr, typed: Any) -> tuple[Callable[..., Any] | None, list[ir.Var]]:
+    if value.op in ("binop", "inplace_binop"):
+        return value.fn, [value.lhs, value.rhs]
+    if value.op == "unary":
+        return value.fn, [value.value]
+    if value.op == "call":
+        called = typed.typemap.get(value.func.name)
+        return getattr(called, "typing_key", None), list(value.args)
+    return None, []
+
+
+def _said(kind: types.Type) -> str:
+    if isinstance(kind, types.Float):
+        return "a float"
+    return "a value that may be None" if isinstance(kind, types.Optional) else f"a {kind}"
+
+
+def _check_frame(result: types.Type, dispatcher: Dispatcher, typed: Any) -> None:
+    """Generators that keep what Numba cannot keep across a yield would crash."""
+    if not isinstance(result, types.Generator) or not any(map(_is_fragile, result.state_types)):
+        return
+    for target, _ in _assignments(typed):
+        if _is_fragile(typed.typemap.get(target.name)):
+            raise Refusal(
+                "yields inside a loop over a dict or an nditer, which Numba cannot do",
+                line_site(dispatcher.py_func.__code__, target.loc.line),
+                f"loop over a list, as in `for key in list(d.keys())`, {WAY_OUT}",
+            )
+
+
+def _is_fragile(kind: Any) -> bool:
+    """Is this an iterator whose place in its container is lost when a generator stops?"""
+    if isinstance(kind, types.DictIteratorType | types.NumpyNdIterType):
+        return True
+    sources = getattr(kind, "source_types", (getattr(kind, "source_type", None),))
+    return any(_is_fragile(source) for source in sources if source is not None)
