@@ -56,6 +56,14 @@ def test_columns_by_name_and_in_any_order():
     assert to_arrow(filled(layout, batch), ["x"]).to_pylist() == [{"x": 1}]
 
 
+def test_a_block_may_have_more_columns_behind():
+    narrow = Layout.of(Schema.of({"x": int}))
+    block = Block.allocate(Layout.of(Schema.of({"x": int, "later": int})), 2)
+    block.values(1)[:] = 5
+    Feed(narrow, pa.record_batch({"x": [1, 2]})).fill(block, 0, 2)
+    assert to_arrow(block).to_pylist() == [{"x": 1, "later": 5}, {"x": 2, "later": 5}]
+
+
 def test_a_column_without_type_is_all_null():
     layout = Layout.of(Schema.of({"a": optional(str), "b": optional(bool)}))
     block = filled(layout, pa.record_batch({"a": pa.nulls(3), "b": pa.nulls(3)}))

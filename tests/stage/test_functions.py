@@ -662,6 +662,87 @@ def test_a_yield_inside_a_loop_over_a_dict_would_crash(function):
     assert error.site.text.startswith("for ")
 
 
+def maybe_unassigned(x):
+    if x > 3:
+        y = 1
+    return y
+
+
+def calls_maybe_unassigned(x):
+    return maybe_unassigned(x) + 1
+
+
+def unassigned_without_rows(x):
+    for k in range(x):
+        last = k
+    return last
+
+
+@pytest.mark.parametrize(
+    ("function", "what", "line"),
+    [
+        (maybe_unassigned, "uses 'y', which may have no value there", "return y"),
+        (calls_maybe_unassigned, "uses 'y', which may have no value there", "return y"),
+        (unassigned_without_rows, "uses 'last', which may have no value", "return last"),
+        (lambda x: x**-1, "a power that may be negative", "x**-1"),
+        (lambda x: 2**x, "a power that may be negative", "2**x"),
+        (lambda x: pow(2, x), "a power that may be negative", "pow(2, x)"),
+        (lambda x: str(x / 2), "makes text of a float", "str(x / 2)"),
+        (lambda x: f"{x / 2}", "makes text of a float", "{x / 2}"),
+        (lambda x: ~(x > 1), "uses ~ on a bool", "~(x > 1)"),
+    ],
+)
+def test_what_numba_would_get_wrong_without_a_word(function, what, line):
+    error = refused(function, int64)
+    assert what in error.what
+    assert line in error.site.text
+
+
+def test_no_false_alarm():
+    def assigned(x):
+        if x < 0:
+            raise ValueError("negative")
+        elif x == 0:
+            y = 1
+        else:
+            y = 2
+        for k in range(4):
+            z = k + y
+            if z == 3:
+                found = z
+                break
+        else:
+            found = -1
+        try:
+            r = 1 // x
+        except Exception:
+            r = 3
+        while True:
+            q = y + 1
+            if q > 3:
+                break
+            y += 1
+        return y + found + r + q + x**2 + len(f"{x}{x > 1}")
+
+    function = checked(assigned, int64)
+    assert [both(function, x) for x in (0, 1, 7)]
+
+
+@pytest.mark.parametrize("function", [lambda x: int(x), lambda x: round(x)])
+def test_floats_that_are_no_integer_are_errors(function):
+    function = checked(function, float64)
+    for x in (2.5, -2.5, 3.7, -0.1):
+        both(function, x)
+    for x in (float("nan"), float("inf")):
+        for life in (plain_function, compiled_function):
+            with pytest.raises((ValueError, OverflowError)):
+                life(function)(x)
+    with pytest.raises(OverflowError):
+        compiled_function(function)(1e30)
+    assert both(checked(lambda x: (int(x), round(x, 1), round(x)), float64), 2.25) == (2, 2.2, 2)
+    assert both(checked(lambda x: (int(x), round(x), int("12")), int64), 7) == (7, 7, 12)
+
+
 def test_a_dict_may_be_iterated_where_nothing_is_yielded():
     def total(x):
         counts, result = {1: x, 3: 4}, 0

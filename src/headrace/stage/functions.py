@@ -33,7 +33,12 @@ from headrace.stage.refusals import (
     reachable,
     refusal,
 )
-from headrace.stage.silent import assigned_variables, check_meaning, quiet
+from headrace.stage.silent import (
+    assigned_variables,
+    check_meaning,
+    quiet,
+    replaced_builtins,
+)
 
 __all__ = [
     "check",
@@ -130,6 +135,7 @@ def _dispatcher(digest: str, frozen: FunctionType) -> tuple[Dispatcher, list[Dis
             made: list[Dispatcher] = []
 
             def finish(function: FunctionType) -> Dispatcher:
+                function.__globals__.update(replaced_builtins(function))
                 made.append(_compile(function))
                 return made[-1]
 

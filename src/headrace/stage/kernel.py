@@ -23,7 +23,7 @@ from .layout import Layout
 from .module import build
 from .store import KeyedStore
 from .support import forget_frame
-from .tables import load_table, store_functions
+from .tables import StoreFunctions, load_table, store_functions
 from .task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
 from .text import View, new_heap, words
 from .windows import OpenWindows
@@ -62,6 +62,7 @@ class Kernel:
         self._memory: list[Any] = []  # what the task's addresses point to
         self.block: Block | None = None
         self.store: KeyedStore | None = None
+        self.functions: StoreFunctions  # of the state, where there is one
         self.windows: OpenWindows | None = None
         self._free: list[Block] = []
         self.output = self._new_block(chain.last.schema)
@@ -138,6 +139,7 @@ class Kernel:
         layout = window_layout(node)
         entry = getattr(module, layout.entry)
         self.windows = OpenWindows(entry, node.window, keeps_text=layout.keeps_text)
+        self.functions = store_functions(layout, None, self.is_compiled)
         self.task.panes = self.windows.panes.address
 
     def _new_block(self, schema: Schema) -> Block:
@@ -259,7 +261,7 @@ class Kernel:
         if self.store is not None and self.store.count:
             columns = self.functions.numbered_columns()
             number = np.array([self.task.number], np.int32)
-            rows = self.functions.save(self.store, columns, number)
+            rows, _ = self.functions.save(self.store, columns, number)
             twin.functions.load(twin.store, columns, rows, replace=True)
         return twin
 

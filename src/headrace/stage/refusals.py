@@ -237,7 +237,8 @@ def refusal(error: BaseException, functions: Iterable[FunctionType]) -> Refusal:
     functions = list(functions)
     text = _COLOURS.sub("", str(error))
     said = essence(text)
-    if not isinstance(error, NumbaError | UnsupportedBytecodeError):  # a mistake of Numba itself
+    meant = isinstance(error, NumbaError | UnsupportedBytecodeError) or said.startswith("Numba")
+    if not meant:  # a mistake of Numba itself
         said = f"Numba failed with {type(error).__name__}: {said}"
     site = _site(error, text, functions)
     return Refusal(f"cannot be compiled: {said}", site, f"change the line, {WAY_OUT}")

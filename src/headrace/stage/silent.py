@@ -13,17 +13,63 @@ from types import FunctionType
 from typing import Any
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import ir
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaWarning
+from numba.extending import overload
 
 from headrace.stage import text
-from headrace.stage.fingerprint import codes
+from headrace.stage.arithmetic import float_to_int
+from headrace.stage.fingerprint import codes, global_names
 from headrace.stage.refusals import WAY_OUT, Refusal, line_site
 
 _POWERS = (operator.pow, operator.ipow, pow)
 _HAVE_TEXT = (types.Integer, types.Boolean, types.UnicodeType, types.StringLiteral, text.TextType)
+
+
+def _checked_int(x=0, base=10):
+    return int(x)
+
+
+def _checked_round(x, digits=None):
+    return round(x, digits)
+
+
+@overload(_checked_int)
+def _overload_int(x=0, base=10):
+    if isinstance(x, types.Float):
+        return lambda x=0, base=10: float_to_int(x)
+    if isinstance(base, int | types.Omitted):
+        return lambda x=0, base=10: int(x)
+    return lambda x=0, base=10: int(x, base)
+
+
+@overload(_checked_round)
+def _overload_round(x, digits=None):
+    if digits is not None and not isinstance(digits, types.Omitted | types.NoneType):
+        return lambda x, digits=None: round(x, digits)
+    if isinstance(x, types.Float):
+        return lambda x, digits=None: float_to_int(np.rint(x))
+    return lambda x, digits=None: round(x)
+
+
+# Builtins that give any number for what Python refuses (the int of a NaN), and better ones.
+_checked_int.__name__, _checked_round.__name__ = "int", "round"
+_REPLACED = {"int": _checked_int, "round": _checked_round}
+
+
+def replaced_builtins(function: FunctionType) -> dict[str, Any]:
+    """What to put in place of the builtins that a function uses.
+
+    >>> sorted(replaced_builtins(lambda x: int(x) + abs(x)))
+    ['int']
+    """
+    used = [name for name in global_names(function.__code__) if name in _REPLACED]
+    if "isinstance" in global_names(function.__code__):  # where int must remain a type
+        used = [name for name in used if name != "int"]
+    return {name: _REPLACED[name] for name in used}
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.plan.errors import StateError
 from headrace.plan.fusion import chains
 from headrace.plan.nodes import WATERMARK, Late, MapBatches, Node, Source, Union, consumers, walk
 from headrace.plan.planner import StagePlan
@@ -32,6 +33,7 @@ from .block import Block
 from .clock import FOREVER, NEVER, SourceClock
 from .generate.chain import Chain
 from .layout import Layout
+from .snapshot import KernelState, Snapshot, new_token
 from .units import LATE, MAIN, BatchesUnit, Channel, KernelUnit, OutputUnit, Unit
 
 DEFAULT_CAPACITY = 4096  # rows in a block
@@ -69,6 +71,18 @@ class Input(Unit):
         marks = [FOREVER if c.ended else c.watermark for c in self.channels.values()]
         return min(marks, default=NEVER)
 
+    def saved(self) -> dict[str, Any]:
+        """How far time has come, for a snapshot."""
+        channels = {name: [c.watermark, c.ended] for name, c in self.channels.items()}
+        return {"channels": channels, "largest": self.clock.largest if self.clock else {}}
+
+    def restored(self, saved: dict[str, Any]) -> None:
+        """Take up what `saved` gave."""
+        for name, (watermark, ended) in saved["channels"].items():
+            self.channels[name] = Channel(watermark, ended)
+        if self.clock is not None:
+            self.clock.largest.update(saved["largest"])
+
 
 class Stage:
     """Runs one StagePlan on the calling thread.
@@ -90,6 +104,8 @@ class Stage:
         self._stack: list[_Work] = []
         self._readers_left: dict[int, int] = {}  # of each block in flight
         self._ready: deque[OutputUnit] = deque()
+        self._token: str | None = None  # of the last snapshot
+        self._delta_records = 0  # in deltas since the last base
         self._wire()
 
     # ---- wiring ------------------------------------------------------------------------------
@@ -189,6 +205,68 @@ class Stage:
     def is_idle(self) -> bool:
         """Is there nothing left to do?"""
         return not (self._stack or self._pushed or self._ready)
+
+    # ---- saved state -------------------------------------------------------------------------
+
+    def snapshot(self, since: str | None = None) -> Snapshot:
+        """All state, or only what changed since the snapshot with this token.
+
+        A delta is given only for the snapshot before this one, and only as long as the deltas are
+        small against the base (half of it): otherwise it is a new base, with `since` None.
+        """
+        if not self.is_idle:
+            raise StateError("a stage with rows in work cannot be saved: pull everything first")
+        states = self._kernel_states()
+        records = sum(state.records() for state in states)
+        changes = since is not None and since == self._token
+        changes = changes and 2 * self._delta_records <= max(records, 1)
+        saved = {state.identity: state.save(changes) for state in states}
+        made = Snapshot(
+            new_token(),
+            since if changes else None,
+            saved,
+            {name: source.saved() for name, source in self.inputs.items()},
+            {unit.name: [unit.watermark, unit.watermarks] for unit in self._units},
+        )
+        self._token = made.token
+        self._delta_records = self._delta_records + made.records if changes else 0
+        return made
+
+    def restore(self, *snapshots: Snapshot, groups: range | None = None) -> None:
+        """Start from a base and the deltas after it, in order.
+
+        groups: only the records of these key groups; several owners' snapshots can be restored one
+        after the other. The operators are found by their lasting names; one that was not saved
+        starts empty.
+        """
+        for before, after in zip((None, *snapshots), snapshots, strict=False):
+            if after.since != (None if before is None else before.token):
+                raise StateError(
+                    "these snapshots do not follow each other: give a base, then its deltas in order"
+                )
+        states = {state.identity: state for state in self._kernel_states()}
+        last = snapshots[-1]
+        unknown = [identity for identity in last.operators if identity not in states]
+        if unknown:
+            raise StateError(
+                f"the saved state has an operator {unknown[0]!r}, which the pipeline lacks\n"
+                f"  fix: it has {', '.join(states) or 'no stateful operators'}; keep the name= of "
+                "stateful operators when you change a pipeline"
+            )
+        for identity, state in states.items():
+            saved = [s.operators[identity] for s in snapshots if identity in s.operators]
+            state.load(saved, groups)
+        for name, source in self.inputs.items():
+            if name in last.inputs:
+                source.restored(last.inputs[name])
+        for unit in self._units:
+            if unit.name in last.watermarks:
+                unit.watermark, unit.watermarks = last.watermarks[unit.name]
+        self._token, self._delta_records = last.token, sum(s.records for s in snapshots[1:])
+
+    def _kernel_states(self) -> list[KernelState]:
+        kernels = [unit.kernel for unit in self._units if isinstance(unit, KernelUnit)]
+        return [KernelState(k) for k in kernels if k.store is not None or k.windows is not None]
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every unit: rows in and out, late rows, blocks, seconds, size of its state."""

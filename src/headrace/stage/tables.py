@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from headrace.plan.errors import DataError
 from headrace.plan.functions import StateSpec
-from headrace.plan.nodes import TableJoin
+from headrace.plan.nodes import KEY_HASH, TableJoin, extended
 from headrace.plan.schema import Field, Schema
+from headrace.plan.types import int64
 
 from .arrow import Feed, to_arrow
 from .block import Block
@@ -68,15 +69,20 @@ class StoreFunctions:
                     store.make_room()
         return None
 
-    def save(self, store: KeyedStore, columns: Layout, numbers: np.ndarray) -> pa.RecordBatch:
-        """Records by their numbers, as columns."""
+    def save(
+        self, store: KeyedStore, columns: Layout, numbers: np.ndarray
+    ) -> tuple[pa.RecordBatch, np.ndarray]:
+        """Records by their numbers, as columns; and the hashes of their keys."""
+        hashed = Layout.of(extended(columns.schema, Field(KEY_HASH, int64)))
         parts = []
         for start in range(0, max(len(numbers), 1), BATCH):
             some = np.ascontiguousarray(numbers[start : start + BATCH], np.int32)
-            block = Block.allocate(columns, BATCH)
+            block = Block.allocate(hashed, BATCH)
             self._save(store.header.address, some.ctypes.data, len(some), block.address)
             parts.append(to_arrow(block))
-        return pa.concat_batches(parts)
+        rows = pa.concat_batches(parts)
+        hashes = rows.column(KEY_HASH).to_numpy()
+        return rows.select(columns.schema.names), hashes
 
 
 @lru_cache(maxsize=256)

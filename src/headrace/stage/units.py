@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -239,4 +239,3 @@ class Channel:
 
     watermark: int = NEVER
     ended: bool = False
-    batches: list[Any] = field(default_factory=list)

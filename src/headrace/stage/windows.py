@@ -24,6 +24,7 @@ class OpenWindows:
         self.stores: dict[int, KeyedStore] = {}  # by window start
         self._by_address: dict[int, KeyedStore] = {}
         self._spare: list[KeyedStore] = []
+        self.fresh: set[int] = set()  # windows opened since the last snapshot
         self.panes = Panes.allocate()
         self._lay_out()
 
@@ -31,6 +32,7 @@ class OpenWindows:
         """A store for a window that has none."""
         store = self._spare.pop() if self._spare else self._new()
         store.header.window = start
+        self.fresh.add(start)
         self.stores[start] = self._by_address[store.header.address] = store
         if 2 * len(self.stores) > len(self._directory):
             self._lay_out()

@@ -315,7 +315,7 @@ def load(store_address, block_address, row, replace):
 
 
 def save_text(layout: StoreLayout) -> str:
-    """save(store, numbers, count, block): append records to a block, key columns first."""
+    """save(store, numbers, count, block): append records to a block: key, values, hash."""
     writer = Writer()
     with writer.block("for k in range(count):"):
         writer.line(f"entry = {entry_code(layout, 'store', 'numbers[k]')}")
@@ -324,13 +324,15 @@ def save_text(layout: StoreLayout) -> str:
         values += [layout.value(name, "fields") for name, _ in layout.values]
         for k, value in enumerate(values):
             assign(writer, _column_place(writer, k, value.type, "block.rows + k"), value)
+        writer.line(f"column_{len(values)}[block.rows + k] = entry.hash")
     writer.line("block.rows += count")
     return f"""
 
 @compiled
 def save(store_address, numbers_address, count, block_address):
     store, block, numbers = Store(store_address), BlockRecord(block_address), i32s(numbers_address)
-{_bind_block(layout)}{writer.text()}"""
+{_bind_block(layout)}    column_{len(_kinds(layout))} = i64s(block.columns[{len(_kinds(layout))}].data)
+{writer.text()}"""
 
 
 def _kinds(layout: StoreLayout) -> list[DataType]:

@@ -1,0 +1,234 @@
+"""Saved state: a base plus deltas of changed records, by key group, as Arrow columns.
+
+A snapshot holds for each stateful operator its records as Arrow rows under a header that says what
+they are, and for the inputs how far time has come. It is a base (everything) or a delta (what has
+changed since the snapshot before it). The index of a store is not saved: it is built when the
+records are loaded. Rows are sorted by key group, so that a part can be given to another owner.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.plan.errors import StateError
+from headrace.plan.nodes import Process, WindowAggregate
+
+from .kernel import Kernel
+from .store import GROUP_SHIFT, GROUPS, KeyedStore
+from .tables import StoreFunctions
+
+FORMAT = 1  # of everything that is saved; another one is refused
+GROUP, WINDOW = "__group", "__window"
+
+
+@dataclass(frozen=True)
+class OperatorState:
+    """The records of one operator, or those that have changed."""
+
+    header: dict[str, Any]
+    rows: pa.RecordBatch
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows."""
+        return self.rows.nbytes
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a stage knew at one moment, or (since is not None) what changed since another one."""
+
+    token: str
+    since: str | None
+    operators: dict[str, OperatorState]
+    inputs: dict[str, Any] = field(default_factory=dict)
+    watermarks: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows."""
+        return sum(state.nbytes for state in self.operators.values())
+
+    @property
+    def records(self) -> int:
+        """Records in it."""
+        return sum(state.rows.num_rows for state in self.operators.values())
+
+    def to_bytes(self) -> bytes:
+        """The snapshot as bytes, for a file or another process."""
+        parts, listed = [], []
+        for identity, state in self.operators.items():
+            made = _to_ipc(state.rows)
+            listed.append({"identity": identity, "header": state.header, "bytes": len(made)})
+            parts.append(made)
+        header = {
+            "format": FORMAT,
+            "token": self.token,
+            "since": self.since,
+            "inputs": self.inputs,
+            "watermarks": self.watermarks,
+            "operators": listed,
+        }
+        first = json.dumps(header).encode()
+        return b"".join([b"%016d" % len(first), first, *parts])
+
+    @classmethod
+    def from_bytes(cls, given: bytes) -> Snapshot:
+        """What `to_bytes` gave."""
+        try:
+            length = int(given[:16])
+            header = json.loads(given[16 : 16 + length])
+        except (ValueError, UnicodeDecodeError):
+            raise StateError("these bytes are not a saved state of headrace") from None
+        if header["format"] != FORMAT:
+            raise StateError(
+                f"the saved state has format {header['format']}, this version reads {FORMAT}"
+            )
+        at, operators = 16 + length, {}
+        for listed in header["operators"]:
+            rows = _from_ipc(given[at : at + listed["bytes"]])
+            operators[listed["identity"]] = OperatorState(listed["header"], rows)
+            at += listed["bytes"]
+        return cls(
+            header["token"], header["since"], operators, header["inputs"], header["watermarks"]
+        )
+
+
+def new_token() -> str:
+    """A name for a snapshot that no other one has, not even that of an attempt that failed."""
+    return uuid.uuid4().hex
+
+
+def _to_ipc(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_ipc(given: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(pa.BufferReader(given)) as reader:
+        return reader.read_next_batch()
+
+
+# ---- one kernel ----------------------------------------------------------------------------
+
+
+class KernelState:
+    """Saves and restores the records of one kernel."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        node = kernel.chain.windowed or kernel.chain.emitter
+        assert isinstance(node, WindowAggregate | Process)
+        self.identity = node.identity
+        self.functions: StoreFunctions = kernel.functions
+        self.columns = self.functions.numbered_columns()
+        kinds = [str(kind) for kind in self.functions.layout.keys]
+        values = [str(kind) for _, kind in self.functions.layout.values]
+        names: list[str] = []
+        if isinstance(node, Process) and node.function.state is not None:
+            names = [each.name for each in node.function.state.fields]
+        self.shape = {
+            "operator": node.kind,
+            "key": dict(zip(node.key, kinds, strict=True)),
+            "fields": names or [name for name, _ in self.functions.layout.values],
+            "types": values,
+            "window": str(getattr(node, "window", None)),
+        }
+
+    def _stores(self) -> list[tuple[int | None, KeyedStore]]:
+        kernel = self.kernel
+        if kernel.windows is not None:
+            return list(kernel.windows.stores.items())
+        assert kernel.store is not None
+        return [(None, kernel.store)]
+
+    def records(self) -> int:
+        """Records there are."""
+        return sum(store.count for _, store in self._stores())
+
+    def save(self, changes: bool) -> OperatorState:
+        """All records, or those changed since the last save; the next interval begins."""
+        parts = []
+        for window, store in self._stores():
+            every = np.arange(store.count, dtype=np.int32)
+            numbers = store.changed_numbers() if changes else every
+            rows, hashes = self.functions.save(store, self.columns, numbers)
+            parts.append(_with_place(rows, hashes, window))
+            store.next_epoch()
+        rows = pa.concat_batches(parts) if parts else self._no_rows()
+        rows = rows.take(pa.array(np.argsort(rows.column(GROUP).to_numpy(), kind="stable")))
+        header: dict[str, Any] = {"shape": self.shape}
+        windows = self.kernel.windows
+        if windows is not None:
+            header["open"] = sorted(windows.stores)
+            header["fresh"] = sorted(windows.fresh & set(windows.stores))
+            windows.fresh.clear()
+        return OperatorState(header, rows)
+
+    def _no_rows(self) -> pa.RecordBatch:
+        schema = self.columns.schema.to_arrow()
+        schema = schema.insert(0, pa.field(WINDOW, pa.int64())).insert(0, _GROUP_FIELD)
+        return pa.RecordBatch.from_pylist([], schema=schema)
+
+    def load(self, states: list[OperatorState], groups: range | None) -> None:
+        """Enter a base and its deltas, in order; `groups` chooses key groups."""
+        for state in states:
+            if state.header["shape"] != self.shape:
+                raise StateError(_difference(self.identity, state.header["shape"], self.shape))
+            rows = state.rows
+            if groups is not None:
+                group = rows.column(GROUP).to_numpy()
+                rows = rows.filter(pa.array((group >= groups.start) & (group < groups.stop)))
+            self._enter(rows, state.header)
+        for _, store in self._stores():
+            store.next_epoch()
+        if self.kernel.windows is not None:
+            self.kernel.windows.fresh.clear()
+
+    def _enter(self, rows: pa.RecordBatch, header: dict[str, Any]) -> None:
+        names = self.columns.schema.names
+        windows = self.kernel.windows
+        if windows is None:
+            self._load(self.kernel.store, rows.select(names))
+            return
+        # a window that was given out, or given out and opened again, has lost what it had
+        gone = set(windows.stores) - set(header["open"]) | set(header["fresh"])
+        windows.close([store for start, store in windows.stores.items() if start in gone])
+        starts = rows.column(WINDOW).to_numpy()
+        for start in header["open"]:
+            chosen = rows.filter(pa.array(starts == start))
+            if chosen.num_rows or start not in windows.stores:
+                store = windows.stores.get(start) or windows.open(start)
+                self._load(store, chosen.select(names))
+
+    def _load(self, store: KeyedStore | None, rows: pa.RecordBatch) -> None:
+        assert store is not None
+        self.functions.load(store, self.columns, rows, replace=True)
+
+
+_GROUP_FIELD = pa.field(GROUP, pa.uint8())
+
+
+def _with_place(rows: pa.RecordBatch, hashes: np.ndarray, window: int | None) -> pa.RecordBatch:
+    groups = ((hashes >> GROUP_SHIFT) & (GROUPS - 1)).astype(np.uint8)
+    start = pa.array(np.full(len(hashes), window or 0, np.int64))
+    columns = [pa.array(groups), start, *rows.columns]
+    fields = [_GROUP_FIELD, pa.field(WINDOW, pa.int64()), *rows.schema]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _difference(identity: str, saved: dict[str, Any], now: dict[str, Any]) -> str:
+    """What changed between the pipeline that saved a state and the one it is given to."""
+    said = [f"{what}: saved {saved[what]}, now {now[what]}" for what in now if saved[what] != now[what]]
+    return (
+        f"the saved state of {identity} does not fit the pipeline: {'; '.join(said)}\n"
+        "  fix: give the operator a new name to start it empty, or undo the change"
+    )
