@@ -21,7 +21,6 @@ from .plan.connector import Reader
 from .plan.connector import Sink as SinkConnector
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
-from .plan.expressions import Expression
 from .plan.nodes import WATERMARK, Node, Sink, Source
 from .plan.planner import Plan, plan
 from .plan.site import caller_site
@@ -139,9 +138,7 @@ class _Run:
             channels = list(node.connector.channels())
             self.stage.declare(node.name, *channels)
             for channel in channels:
-                reader = node.connector.open(
-                    channel, None, None, names, _safe_predicate(node)
-                )
+                reader = node.connector.open(channel, None, None, names, node.predicate)
                 self.channels.append((node, channel, reader))
 
     def turn(self) -> None:
@@ -197,11 +194,6 @@ class _Run:
             reader.close()
         for connector in self._opened:
             connector.close()
-
-
-def _safe_predicate(node: Source) -> Expression | None:
-    """A source may leave out rows only where no watermark is computed from them."""
-    return node.predicate if node.clock is None else None
 
 
 def planned(

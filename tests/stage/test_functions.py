@@ -740,7 +740,9 @@ def test_floats_that_are_no_integer_are_errors(function):
     with pytest.raises(OverflowError):
         compiled_function(function)(1e30)
     assert both(checked(lambda x: (int(x), round(x, 1), round(x)), float64), 2.25) == (2, 2.2, 2)
-    assert both(checked(lambda x: (int(x), round(x), int("12")), int64), 7) == (7, 7, 12)
+    assert both(checked(lambda x: (int(x), round(x), int(x > 1)), int64), 7) == (7, 7, 1)
+    assert checked(lambda s: int(s), string).outputs == (int64,)
+    assert both(checked(lambda x: int(x) if isinstance(x, int) else 0, int64), 7) == 7
 
 
 def test_a_dict_may_be_iterated_where_nothing_is_yielded():

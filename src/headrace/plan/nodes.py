@@ -96,6 +96,8 @@ class Source(Node):
         said = str(self.connector)
         if self.clock is not None:
             said += f", watermark {self.clock.time} - {self.clock.bound}"
+        if self.predicate is not None:
+            said += f", only where {self.predicate}"
         return said
 
 

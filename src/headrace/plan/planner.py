@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .nodes import Exchange, Node, Received, Source, transform, walk
 from .rewrites.clocks import place_clocks
 from .rewrites.exchanges import insert_exchanges
-from .rewrites.filters import push_filters
+from .rewrites.filters import hint_sources, push_filters
 from .rewrites.naming import name_operators
 from .rewrites.pruning import prune_columns
 
@@ -63,6 +63,7 @@ def plan(sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True) -> Pl
     roots = place_clocks(logical)
     roots = push_filters(roots)
     roots = prune_columns(roots, sources=prune)
+    roots = hint_sources(roots)
     return Plan(tuple(logical), tuple(roots), fuse)
 
 

@@ -90,6 +90,7 @@ def _prepared(root: str, below: str) -> Path:
 def _replace(path: Path, text: str, time: int | None = None) -> None:
     """Write a file so that others see the old one or the new one, never a part."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)  # someone may have cleaned up meanwhile
     try:
         partial.write_text(text, encoding="utf-8")
         if time is not None:

@@ -15,7 +15,7 @@ from headrace.plan.nodes import WATERMARK, Project, Source
 from headrace.plan.schema import Field, Schema
 
 from .block import Block
-from .generate.chain import Chain
+from .generate.context import Chain
 from .kernel import Kernel
 from .records import compiled, flags, i64s
 from .task import window_start

@@ -211,10 +211,10 @@ def _ask_numba(
         for called in all_of_them:
             check_meaning(called)
     except Refusal:
-        del _dispatchers[digest]
+        _dispatchers.pop(digest, None)
         raise
     except Exception as error:
-        del _dispatchers[digest]
+        _dispatchers.pop(digest, None)
         raise refusal(error, functions) from None
     return output_types(result, site)
 

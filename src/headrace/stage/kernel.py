@@ -11,14 +11,9 @@ from headrace.plan.schema import Schema
 
 from .block import Block
 from .functions import quiet, state_record
-from .generate.chain import (
-    Chain,
-    ChainWriter,
-    KernelText,
-    state_layout,
-    table_layout,
-    window_layout,
-)
+from .generate.chain import kernel_text
+from .generate.context import Chain, KernelText
+from .generate.layouts import state_layout, table_layout, window_layout
 from .layout import Layout
 from .module import build
 from .store import KeyedStore
@@ -46,7 +41,7 @@ class Kernel:
         tables: list[KeyedStore] | None = None,
     ) -> None:
         self.chain, self.capacity, self.is_compiled = chain, capacity, compiled
-        self.made: KernelText = ChainWriter(chain).write()
+        self.made: KernelText = kernel_text(chain)
         emitter = chain.emitter
         self._state = emitter.function.state if isinstance(emitter, Process) else None
         module = build(

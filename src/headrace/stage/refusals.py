@@ -11,7 +11,7 @@ import dis
 import inspect
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -232,15 +232,14 @@ _BETTER = {
 }
 
 
-def refusal(error: BaseException, functions: Iterable[FunctionType]) -> Refusal:
+def refusal(error: BaseException, functions: Sequence[FunctionType]) -> Refusal:
     """What Numba said of a function, and of which line of the user's functions."""
-    functions = list(functions)
     text = _COLOURS.sub("", str(error))
     said = essence(text)
     meant = isinstance(error, NumbaError | UnsupportedBytecodeError) or said.startswith("Numba")
     if not meant:  # a mistake of Numba itself
         said = f"Numba failed with {type(error).__name__}: {said}"
-    site = _site(error, text, functions)
+    site = find_site(error, text, functions) or code_site(functions[0].__code__)
     return Refusal(f"cannot be compiled: {said}", site, f"change the line, {WAY_OUT}")
 
 
@@ -325,8 +324,8 @@ def _shortened(text: str, limit: int = 160) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
-def _site(error: BaseException, text: str, functions: list[FunctionType]) -> Site:
-    """The innermost line that belongs to one of the functions."""
+def find_site(error: BaseException, text: str, functions: Sequence[FunctionType]) -> Site | None:
+    """The innermost line that an error speaks of and that belongs to one of the functions."""
     inside = [code for function in functions for code in codes(function.__code__)]
     found = [(file, int(line)) for file, line in _PLACES.findall(text)]
     loc = getattr(error, "loc", None)
@@ -341,7 +340,7 @@ def _site(error: BaseException, text: str, functions: list[FunctionType]) -> Sit
             same = os.path.basename(code.co_filename) == os.path.basename(file)
             if same and _spans(code, int(line)):
                 return line_site(code, int(line))
-    return code_site(functions[0].__code__)
+    return None
 
 
 def _spans(code: CodeType, line: int) -> bool:

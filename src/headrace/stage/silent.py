@@ -20,13 +20,13 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaWarning
 from numba.extending import overload
 
-from headrace.stage import text
 from headrace.stage.arithmetic import float_to_int
-from headrace.stage.fingerprint import codes, global_names
-from headrace.stage.refusals import WAY_OUT, Refusal, line_site
+from headrace.stage.fingerprint import instructions
+from headrace.stage.refusals import WAY_OUT, Refusal, find_site, line_site
+from headrace.stage.text import TextType
 
 _POWERS = (operator.pow, operator.ipow, pow)
-_HAVE_TEXT = (types.Integer, types.Boolean, types.UnicodeType, types.StringLiteral, text.TextType)
+_HAVE_TEXT = (types.Integer, types.Boolean, types.UnicodeType, types.StringLiteral, TextType)
 
 
 def _checked_int(x=0, base=10):
@@ -66,10 +66,10 @@ def replaced_builtins(function: FunctionType) -> dict[str, Any]:
     >>> sorted(replaced_builtins(lambda x: int(x) + abs(x)))
     ['int']
     """
-    used = [name for name in global_names(function.__code__) if name in _REPLACED]
-    if "isinstance" in global_names(function.__code__):  # where int must remain a type
-        used = [name for name in used if name != "int"]
-    return {name: _REPLACED[name] for name in used}
+    loads = [i for i, _ in instructions(function.__code__) if i.opname == "LOAD_GLOBAL"]
+    passed_on = {i.argval for i in loads if not i.arg & 1}  # not just called, as in dtype=int
+    used = {i.argval for i in loads} - passed_on - set(function.__globals__)
+    return {name: made for name, made in _REPLACED.items() if name in used}
 
 
 @contextmanager
@@ -94,16 +94,15 @@ def assigned_variables(functions: Sequence[FunctionType]) -> Iterator[None]:
             yield
     finally:
         numba.config.ALWAYS_WARN_UNINIT_VAR = before
-    inside = {code.co_filename: code for f in functions for code in codes(f.__code__)}
     for warning in seen:
-        said, _, name = str(warning.message).partition("\n")[0].rpartition(" ")
-        loc = getattr(warning.message, "loc", None)
-        if loc and loc.filename in inside and said.startswith("Detected uninitialized variable"):
-            raise Refusal(
-                f"uses {name.partition('.')[0]!r}, which may have no value there",
-                line_site(inside[loc.filename], loc.line),
-                f"give it a value on every path, {WAY_OUT}",
-            )
+        text = str(warning.message)
+        said, _, name = text.partition("\n")[0].rpartition(" ")
+        if said != "Detected uninitialized variable":
+            continue
+        site = find_site(warning.message, text, functions)
+        if site is not None:  # else it is inside of Numba
+            what = f"uses {name.partition('.')[0]!r}, which may have no value there"
+            raise Refusal(what, site, f"give it a value on every path, {WAY_OUT}")
 
 
 def check_meaning(dispatcher: Dispatcher) -> None:

@@ -31,7 +31,7 @@ from headrace.plan.schema import Schema
 from .arrow import Feed
 from .block import Block
 from .clock import FOREVER, NEVER, SourceClock
-from .generate.chain import Chain
+from .generate.context import Chain
 from .layout import Layout
 from .snapshot import KernelState, Snapshot, new_token
 from .units import LATE, MAIN, BatchesUnit, Channel, KernelUnit, OutputUnit, Unit

@@ -16,7 +16,7 @@ from .arrow import Feed, to_arrow
 from .block import Block
 from .clock import NEVER
 from .failure import explain_failure
-from .generate.chain import Chain
+from .generate.context import Chain
 from .kernel import Kernel
 from .layout import Layout
 from .task import CONSUMED

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..expression_types import can_fail
-from ..expressions import Column, columns_of, substitute
-from ..nodes import Filter, Node, Project, TableJoin, Union, consumers, transform
+from ..expressions import Binary, Column, Expression, columns_of, substitute
+from ..nodes import Filter, Node, Project, Source, TableJoin, Union, consumers, transform
 
 
 def push_filters(roots: Sequence[Node]) -> list[Node]:
@@ -55,7 +55,7 @@ def _past(node: Filter, source: Node) -> Node | None:
     return None
 
 
-def _over(node: Filter, source: Node, predicate, side: int = 0) -> Filter:
+def _over(node: Filter, source: Node, predicate: Expression, side: int = 0) -> Filter:
     name = node.name if side == 0 else f"{node.name}.{side + 1}"
     return replace(
         node,
@@ -66,3 +66,29 @@ def _over(node: Filter, source: Node, predicate, side: int = 0) -> Filter:
         predicate=predicate,
         name=name,
     )
+
+
+def hint_sources(roots: Sequence[Node]) -> list[Node]:
+    """Tell each source which rows its only readers keep, so that it may leave out others.
+
+    A source with a clock gets no hint: its watermark needs every row.
+    """
+    readers = consumers(roots)
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if isinstance(node, Source) and node.clock is None:
+            return replace(node, predicate=_kept_by(node, readers))
+        return node.with_inputs(*inputs)
+
+    return transform(roots, change)
+
+
+def _kept_by(node: Node, readers: dict[int, list[Node]]) -> Expression | None:
+    """The conditions of the filters right behind a node, as far as they cannot fail."""
+    kept: Expression | None = None
+    while len(readers.get(id(node), ())) == 1:
+        (node,) = readers[id(node)]
+        if not isinstance(node, Filter) or can_fail(node.predicate, node.schema):
+            break
+        kept = node.predicate if kept is None else Binary("&", kept, node.predicate)
+    return kept

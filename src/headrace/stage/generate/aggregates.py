@@ -34,10 +34,6 @@ class AggregateCode:
         self.aggregates = [aggregate for _, aggregate in aggregates]
         self.fields = accumulators(tuple(self.aggregates), rows)
 
-    def values(self) -> tuple[tuple[str, DataType], ...]:
-        """The value fields of the record."""
-        return tuple((part.field, part.type) for parts in self.fields for part in parts)
-
     def initial(self) -> dict[str, tuple[str, ...]]:
         """The first words of the fields that do not start as zero."""
         made = {}

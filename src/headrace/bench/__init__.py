@@ -1,0 +1,1 @@
+"""Benchmarks: harness, figures, tables and plots."""

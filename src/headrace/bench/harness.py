@@ -1,0 +1,92 @@
+"""Measuring two programs against each other on a machine that others use as well.
+
+The two run in turns, so that whatever else the machine does hits both, and the ratio is the median
+over the pairs of neighbours. Every result is checked, outside the time that is measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+Program = Callable[[], pa.Table]
+Check = Callable[[pa.Table], bool]
+
+
+class MissingPackage(Exception):
+    """A package that benchmarks need is not installed."""
+
+
+@dataclass
+class Duel:
+    """The times of two programs that ran in turns over the same rows.
+
+    >>> duel = Duel(rows=100, ours=[1.0, 2.0, 2.0], theirs=[1.0, 1.0, 0.5], correct=True)
+    >>> duel.ratio, duel.ratio_best
+    (0.5, 0.5)
+    >>> duel.rate(duel.ours), duel.median_rate(duel.ours)
+    (100.0, 50.0)
+    """
+
+    rows: int
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+    correct: bool = True
+
+    @property
+    def ratio(self) -> float:
+        """Our rate to theirs: the median over the pairs."""
+        return statistics.median(theirs / ours for ours, theirs in zip(self.ours, self.theirs))
+
+    @property
+    def ratio_best(self) -> float:
+        """Our best rate to their best rate."""
+        return min(self.theirs) / min(self.ours)
+
+    def rate(self, times: list[float]) -> float:
+        """Rows per second of the best run."""
+        return self.rows / min(times)
+
+    def median_rate(self, times: list[float]) -> float:
+        """Rows per second of the median run."""
+        return self.rows / statistics.median(times)
+
+
+def measure(program: Program) -> tuple[float, pa.Table]:
+    """Seconds and result of one run; garbage of earlier ones is collected before."""
+    gc.collect()
+    started = time.perf_counter()
+    result = program()
+    return time.perf_counter() - started, result
+
+
+def duel(
+    prepare: Callable[[], Program],
+    theirs: Program,
+    check: Check,
+    *,
+    rows: int,
+    repeat: int,
+    on_round: Callable[[int], None] = lambda number: None,
+) -> Duel:
+    """Run two programs in turns, once to warm up and then `repeat` times.
+
+    `prepare` sets our program up anew for each run, which is not part of its time; round 0 is the
+    warm-up, whose results are checked but not timed.
+    """
+    if repeat < 1:
+        raise ValueError(f"repeat={repeat}: must be at least 1")
+    found = Duel(rows)
+    for number in range(repeat + 1):
+        on_round(number)
+        for program, times in ((prepare(), found.ours), (theirs, found.theirs)):
+            seconds, result = measure(program)
+            found.correct &= check(result)
+            if number:
+                times.append(seconds)
+    return found

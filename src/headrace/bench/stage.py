@@ -1,0 +1,66 @@
+"""`headrace bench stage`: what one `Stage` on one thread does, as ratios to Polars on two.
+
+One JSON line per figure with `--json`; otherwise progress, then a table.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from . import report
+from .figures import FIGURES, Settings
+
+
+def run(
+    names: Sequence[str] = (),
+    *,
+    settings: Settings | None = None,
+    as_json: bool = False,
+    plot: Path | None = None,
+    console: Console | None = None,
+) -> list[dict[str, Any]]:
+    """Measure figures (all, without names), print them, and give them back."""
+    settings = settings or Settings()
+    console = console or Console()
+    results = []
+    for name in names or FIGURES:
+        figure = FIGURES[name]
+        with _saying(name, as_json, console) as say:
+            result = figure.measure(figure, settings, say)
+        results.append(result)
+        if as_json:
+            print(json.dumps(result), file=sys.stdout, flush=True)
+    if not as_json:
+        report.show(results, console)
+    if plot is not None:
+        report.plot(results, plot)
+        if not as_json:
+            console.print(f"plot: {plot}")
+    return results
+
+
+class _saying:
+    """Shows what happens now: in one line that changes, in plain lines, or (JSON) not at all."""
+
+    def __init__(self, name: str, silent: bool, console: Console) -> None:
+        self._name, self._silent, self._console = name, silent, console
+        self._status: Any = None
+
+    def __enter__(self) -> Callable[[str], None]:
+        if self._silent:
+            return lambda said: None
+        if self._console.is_terminal:
+            self._status = self._console.status(self._name)
+            self._status.start()
+            return lambda said: self._status.update(f"{self._name}: {said}")
+        return lambda said: self._console.print(f"{self._name}: {said}", highlight=False)
+
+    def __exit__(self, *error: object) -> None:
+        if self._status is not None:
+            self._status.stop()

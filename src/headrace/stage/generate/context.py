@@ -1,0 +1,250 @@
+"""What the parts of a kernel's text share: the chain, its columns, and how rows come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from headrace.plan.expression_types import can_fail
+from headrace.plan.nodes import (
+    Filter,
+    FlatMap,
+    Node,
+    OnTime,
+    Process,
+    Project,
+    TableJoin,
+    WindowAggregate,
+)
+from headrace.plan.schema import Schema
+
+from ..layout import Layout
+from .expressions import Resources, Scope, hash_code
+from .stores import StoreLayout, assign, call_arguments, entry_code
+from .writer import Value, Writer
+
+PREFETCH_AHEAD = 16  # rows
+
+
+@dataclass
+class Chain:
+    """Operators that run as one kernel, in order."""
+
+    nodes: tuple[Node, ...]
+    input: Schema
+    late_wanted: bool = False  # does anyone read the late rows of the OnTime in it?
+
+    @property
+    def last(self) -> Node:
+        """The operator whose rows the kernel gives."""
+        return self.nodes[-1]
+
+    @property
+    def windowed(self) -> WindowAggregate | None:
+        """The aggregate that the chain ends in, if any."""
+        return self.last if isinstance(self.last, WindowAggregate) else None
+
+    @property
+    def emitter(self) -> FlatMap | None:
+        """The function that yields rows, if any."""
+        return next((node for node in self.nodes if isinstance(node, FlatMap)), None)
+
+    @property
+    def late_schema(self) -> Schema | None:
+        """The columns of the late rows, if they are wanted."""
+        if not self.late_wanted:
+            return None
+        return next(n.schema for n in self.nodes if isinstance(n, OnTime))
+
+    def can_fail(self) -> bool:
+        """Can a row raise an error?"""
+        for node in self.nodes:
+            if isinstance(node, FlatMap | WindowAggregate):
+                return True
+            schema = node.inputs[0].schema
+            if isinstance(node, Filter) and can_fail(node.predicate, schema):
+                return True
+            if isinstance(node, Project) and any(can_fail(e, schema) for _, e in node.columns):
+                return True
+        return False
+
+
+@dataclass
+class KernelText:
+    """The source of a kernel, and what its task must be given."""
+
+    text: str
+    resources: Resources
+    tables: list[TableJoin] = field(default_factory=list)
+    uses_selection: bool = False
+    uses_hashes: bool = False
+
+
+class Context:
+    """One kernel in the making: its writer, and the names that stand for columns and rows."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.made = KernelText("", Resources())
+        self.writer = Writer()
+        self.window_start: str | None = None  # of the row, once it is computed
+        self._input = Layout.of(chain.input)
+        self._inputs: dict[int, None] = {}  # columns of the input that are read
+        self._fails = chain.can_fail()
+
+    @property
+    def has_output(self) -> bool:
+        """Does `rows` write to the main output? A window writes there only when it fires."""
+        return self.chain.windowed is None
+
+    # ---- rows in -----------------------------------------------------------------------------
+
+    def row_of(self, place: str) -> str:
+        """Code of the row at a place of the selection."""
+        return f"selection[{place}]" if self.made.uses_selection else place
+
+    def input_scope(self) -> Scope:
+        """The columns of the input block at `row`, loaded when they are used."""
+        columns: dict[str, Callable[[], Value]] = {}
+        for k, column in enumerate(self._input.columns):
+            columns[column.name] = lambda k=k: self._load(k)
+        return Scope(self.writer, self.chain.input, columns, self.made.resources)
+
+    def _load(self, k: int) -> Value:
+        self._inputs[k] = None
+        kind, writer = self._input.columns[k].type, self.writer
+        valid = writer.let(f"in_{k}_valid[row]", "n") if kind.nullable else None
+        if kind.is_text:
+            view = writer.let(f"in_{k}[row]", "s")
+            return Value(kind, (f"{view}.head", f"{view}.tail"), valid)
+        return Value(kind, (writer.let(f"in_{k}[row]"),), valid)
+
+    def note_row(self, place: str) -> None:
+        """Where a row can fail, its place and what was written before it are noted."""
+        if not self._fails:
+            return
+        self.writer.line(f"task.row = {place}")
+        if self.has_output:
+            self.writer.line("task.written = written")
+        if self.chain.late_wanted:
+            self.writer.line("task.late_written = late_written")
+
+    # ---- rows out ----------------------------------------------------------------------------
+
+    def keep_counts(self) -> None:
+        """Say how many rows the output blocks have now."""
+        if self.has_output:
+            self.writer.line("out.rows = written")
+        if self.chain.late_wanted:
+            self.writer.line("late.rows = late_written")
+
+    def leave(self, answer: str, place: str) -> None:
+        """Return in the middle of a row, which is run again, or goes on, in the next call."""
+        self.writer.line(f"task.row = {place}")
+        self.keep_counts()
+        self.writer.line(f"return {answer}")
+
+    def need_store(self, place: str) -> None:
+        """Return because the store needs room."""
+        self.writer.line("task.need = store.address")
+        self.leave("NEED_MEMORY", place)
+
+    # ---- records -----------------------------------------------------------------------------
+
+    def prefetch(self, layout: StoreLayout) -> None:
+        """Ask for the slot of a row ahead, and for the record of one half as far ahead."""
+        if not self.made.uses_hashes:
+            return
+        writer, half = self.writer, PREFETCH_AHEAD // 2
+        with writer.block(f"if place + {PREFETCH_AHEAD} < selected:"):
+            writer.line(f"prefetch_slot(store, hashes[place + {PREFETCH_AHEAD}])")
+            size = f"{layout.prefix.upper()}_SIZE"
+            writer.line(f"prefetch_entry(store, hashes[place + {half}], {size})")
+
+    def find_or_insert(
+        self, scope: Scope, key: Sequence[str], layout: StoreLayout
+    ) -> tuple[str, str]:
+        """(number, record) of a row's key in `store`."""
+        writer, p = self.writer, layout.prefix
+        keys = [scope.column(name) for name in key]
+        key_hash = "hashes[place]" if self.made.uses_hashes else hash_code(keys)
+        key_hash = writer.let(key_hash, "h")
+        arguments = ", ".join(["store", key_hash, *call_arguments(keys)])
+        number = writer.let(f"{p}_find({arguments})", "m")
+        with writer.block(f"if {number} < 0:"):
+            writer.line(f"{number} = {p}_insert({arguments})")
+            with writer.block(f"if {number} < 0:"):
+                self.need_store("place")
+            if layout.in_state:
+                target = f"{entry_code(layout, 'store', number)}.state"
+                writer.line(f"copy_record({target}, State(task.initial))")
+        return number, writer.let(entry_code(layout, "store", number), "e")
+
+    # ---- names for what the body uses --------------------------------------------------------
+
+    def bindings(self) -> str:
+        """The head of `rows`, written when the body is."""
+        head, chain = Writer(), self.chain
+        head.line("task = Task(task_address)")
+        head.line("block = BlockRecord(task.input)")
+        bind_columns(head, "in", "block", self._input, self._inputs)
+        if self.has_output:
+            bind_output(head, "out", "task.output", "written", "room", chain.last.schema)
+        if chain.late_schema is not None:
+            names = "late", "task.late_output", "late_written", "late_room"
+            bind_output(head, *names, chain.late_schema)
+        if self.made.resources.literals:
+            head.line("literals = views(task.literals)")
+        if self.made.resources.creates_text:
+            head.line("heap = Heap(task.heap)")
+        if self.made.uses_selection:
+            head.line("selection = i32s(task.selection)")
+        if self.made.uses_hashes:
+            head.line("hashes = i64s(task.hashes)")
+        for k, _ in enumerate(self.made.tables):
+            head.line(f"table_{k} = Store(task.tables[{k}])")
+        if isinstance(chain.emitter, Process):
+            head.line("store = Store(task.store)")
+        if chain.windowed is not None:
+            head.line("panes = Panes(task.panes)")
+            head.line("pane_start = NO_WINDOW")
+            head.line("store = Store(0)")
+        return head.text()
+
+
+def bind_columns(
+    head: Writer, prefix: str, block: str, layout: Layout, which: Iterable[int]
+) -> None:
+    """Names for the columns of a block."""
+    for k in which:
+        column = layout.columns[k]
+        array = "views" if column.kind == "view" else f"{column.kind}s"
+        head.line(f"{prefix}_{k} = {array}({block}.columns[{k}].data)")
+        if column.type.nullable:
+            head.line(f"{prefix}_{k}_valid = flags({block}.columns[{k}].valid)")
+
+
+def bind_output(
+    head: Writer, prefix: str, block: str, written: str, room: str, schema: Schema
+) -> None:
+    """Names for an output block, its columns, and how full it is."""
+    layout = Layout.of(schema)
+    head.line(f"{prefix} = BlockRecord({block})")
+    head.line(f"{written} = {prefix}.rows")
+    head.line(f"{room} = {prefix}.capacity")
+    bind_columns(head, prefix, prefix, layout, range(len(layout.columns)))
+
+
+def write_row(
+    writer: Writer, prefix: str, row: str, schema: Schema, value_of: Callable[[str], Value]
+) -> None:
+    """Store a row in an output block."""
+    for k, column in enumerate(Layout.of(schema).columns):
+        value = value_of(column.name)
+        if column.kind == "view":
+            view = writer.let(f"{prefix}_{k}[{row}]", "s")
+            places: tuple[str, ...] = (f"{view}.head", f"{view}.tail")
+        else:
+            places = (f"{prefix}_{k}[{row}]",)
+        valid = f"{prefix}_{k}_valid[{row}]" if column.type.nullable else None
+        assign(writer, Value(column.type, places, valid), value)

@@ -1,0 +1,34 @@
+"""The store layouts of operators: what their records hold."""
+
+from __future__ import annotations
+
+from headrace.plan.aggregates import accumulators
+from headrace.plan.nodes import Process, TableJoin, WindowAggregate
+
+from .stores import StoreLayout
+
+
+def state_layout(node: Process) -> StoreLayout:
+    """The records of `process`: the key and the user's state."""
+    keys = tuple(node.inputs[0].schema[name] for name in node.key)
+    assert node.function.state is not None
+    fields = node.function.state.fields
+    values = tuple((f"field_{k}", field.type) for k, field in enumerate(fields))
+    return StoreLayout("state", keys, values, in_state=True)
+
+
+def window_layout(node: WindowAggregate) -> StoreLayout:
+    """The records of an open window: the key and the accumulators."""
+    keys = tuple(node.inputs[0].schema[name] for name in node.key)
+    kept = accumulators(tuple(aggregate for _, aggregate in node.aggregates), node.rows)
+    values = tuple((part.field, part.type) for parts in kept for part in parts)
+    return StoreLayout("window", keys, values)
+
+
+def table_layout(node: TableJoin, k: int) -> StoreLayout:
+    """The records of a static table: the key, never null, and the columns that are taken."""
+    keys = tuple(node.table.schema[name].required for name in node.right_on)
+    values = tuple(
+        (f"value_{j}", node.table.schema[name]) for j, (name, _) in enumerate(node.taken)
+    )
+    return StoreLayout(f"table{k}", keys, values)

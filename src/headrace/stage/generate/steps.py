@@ -1,0 +1,135 @@
+"""Operators that give at most one row for a row: filter, projection, static join, late test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from headrace.plan.expressions import Expression
+from headrace.plan.nodes import (
+    WATERMARK,
+    Filter,
+    Node,
+    OnTime,
+    Project,
+    TableJoin,
+    Tumbling,
+)
+
+from .context import Context, write_row
+from .expressions import Scope, hash_code, zero
+from .layouts import table_layout
+from .stores import call_arguments, entry_code
+from .writer import Value, Writer
+
+
+def apply_steps(
+    context: Context, scope: Scope, nodes: Sequence[Node], skip: str, *, resuming: bool = False
+) -> Scope:
+    """Code of some operators; `skip` are the lines that go on with the next row.
+
+    A row that is resumed has passed its filters and found its matches before.
+    """
+    for node in nodes:
+        match node:
+            case Filter():
+                if not resuming:
+                    _skip_if(context.writer, f"not ({is_true(scope, node.predicate)})", skip)
+            case Project():
+                scope = _project(context, scope, node)
+            case TableJoin():
+                scope = _join(context, scope, node, "" if resuming else skip)
+            case OnTime():
+                _on_time(context, scope, node, skip)
+            case _:
+                raise TypeError(f"{node.kind} cannot stand inside a chain")
+    return scope
+
+
+def is_true(scope: Scope, predicate: Expression) -> str:
+    """Code of "the condition is true": not false, and not null."""
+    condition = scope.value(predicate)
+    if condition.valid is None:
+        return condition.word
+    return f"{condition.valid} and {condition.word}"
+
+
+def _skip_if(writer: Writer, condition: str, skip: str) -> None:
+    with writer.block(f"if {condition}:"):
+        _lines(writer, skip)
+
+
+def _lines(writer: Writer, text: str) -> None:
+    for line in text.split("\n"):
+        writer.line(line)
+
+
+def _project(context: Context, scope: Scope, node: Project) -> Scope:
+    """What can fail is computed here, as the user wrote it; the rest where it is needed."""
+    columns: dict[str, Value | Callable[[], Value]] = {}
+    for name, expression in node.columns:
+        if scope.can_fail(expression):
+            columns[name] = scope.value(expression)
+        else:
+            columns[name] = lambda e=expression: scope.value(e)
+    return Scope(context.writer, node.schema, columns, context.made.resources)
+
+
+def _join(context: Context, scope: Scope, node: TableJoin, skip: str) -> Scope:
+    writer, k = context.writer, context.made.tables.index(node)
+    layout, store = table_layout(node, k), f"table_{k}"
+    keys = [scope.column(name) for name in node.left_on]
+    valid = " and ".join(key.valid for key in keys if key.valid is not None)
+    plain = [Value(key.type.required, key.words) for key in keys]
+    number = writer.let("-1", "m")  # a null key matches nothing
+    with writer.block(f"if {valid or 'True'}:"):
+        arguments = ", ".join([store, hash_code(plain), *call_arguments(plain)])
+        writer.line(f"{number} = {layout.prefix}_find({arguments})")
+    found = None
+    if node.how == "left":
+        found = writer.let(f"{number} >= 0", "n")
+    elif skip:
+        _skip_if(writer, f"{number} < 0", skip)
+    entry = writer.let(entry_code(layout, store, f"max({number}, 0)"), "e")
+    columns: dict[str, Value | Callable[[], Value]] = {
+        name: (lambda name=name: scope.column(name)) for name in scope.schema.names
+    }
+    for j, (_, name) in enumerate(node.taken):
+        columns[name] = lambda j=j: _taken(writer, layout.value(f"value_{j}", entry), found)
+    return Scope(writer, node.schema, columns, context.made.resources)
+
+
+def _taken(writer: Writer, value: Value, found: str | None) -> Value:
+    """A column of a table's record; where a left join found none, null."""
+    if found is None:
+        words = tuple(writer.let(word) for word in value.words)
+        valid = None if value.valid is None else writer.let(value.valid, "n")
+        return Value(value.type, words, valid)
+    names = tuple(writer.fresh() for _ in value.words)
+    valid = writer.let("False", "n")
+    writer.line(f"{', '.join(names)} = {', '.join(zero(value.type))}")
+    with writer.block(f"if {found}:"):
+        for name, word in zip(names, value.words, strict=True):
+            writer.line(f"{name} = {word}")
+        writer.line(f"{valid} = {value.valid or 'True'}")
+    return Value(value.type, names, valid)
+
+
+def start_of_window(writer: Writer, time: Value, window: Tumbling) -> str:
+    """The start of the window that a row falls into."""
+    return writer.let(f"window_start({time.word}, {window.size}, {window.offset})", "w")
+
+
+def _on_time(context: Context, scope: Scope, node: OnTime, skip: str) -> None:
+    """A row is late if its window was closed by the watermark before it, or if it has no time."""
+    writer = context.writer
+    time, watermark = scope.column(node.time or ""), scope.column(WATERMARK)
+    start = context.window_start = start_of_window(writer, time, node.window)
+    late = f"{start} + {node.window.size} <= {watermark.word}"
+    if time.valid is not None:
+        late = f"not {time.valid} or {late}"
+    with scope.branch(f"if {late}:"):
+        writer.line("task.late += 1")
+        if context.chain.late_wanted:
+            write_row(writer, "late", "late_written", node.schema, scope.column)
+            writer.line("late_written += 1")
+        _lines(writer, skip)

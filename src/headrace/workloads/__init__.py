@@ -1,0 +1,1 @@
+"""Workloads: data, pipeline and the expected answer of each benchmark query, one per module."""

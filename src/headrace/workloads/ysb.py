@@ -1,0 +1,118 @@
+"""The Yahoo streaming benchmark: views of ads per campaign, in windows of ten seconds.
+
+Events have seven 64-bit fields; one in three is a view. A static table gives the campaign of each
+ad. The ids of ads and campaigns are random 62-bit numbers or, with `strings=True`, UUIDs as text:
+nothing can be used as an array index. Event time is in milliseconds and spans ten windows.
+
+    >>> from headrace import read, run
+    >>> data = make(1000)
+    >>> output = pipeline(read.memory(data.events), data.campaigns).write.collect()
+    >>> job = run(output)
+    >>> same_rows(output.result(), data.expected())
+    True
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace import col
+from headrace.stream import Stream
+
+from .compare import same_rows
+
+__all__ = ["ADS", "CAMPAIGNS", "VIEW", "WINDOW_MS", "Ysb", "make", "pipeline", "same_rows"]
+
+ADS, CAMPAIGNS = 1000, 100
+EVENT_TYPES, VIEW = 3, 0  # view, click, purchase
+AD_TYPES = 5
+WINDOW_MS = 10_000
+START_MS = 1_700_000_000_000  # a multiple of the window
+SPAN_MS = 10 * WINDOW_MS  # whatever the number of rows
+
+
+@dataclass(frozen=True)
+class Ysb:
+    """Events, the table of campaigns, and what is needed to know the answer."""
+
+    events: pa.Table
+    campaigns: pa.Table
+    ad_numbers: np.ndarray  # of each event: which of the ads it is
+    campaign_ids: Any  # of each campaign number: its id
+    campaign_numbers: np.ndarray  # of each ad number: its campaign's number
+
+    def expected(self) -> pa.Table:
+        """The answer, by NumPy: campaign_id, window_start and views of every window with views."""
+        is_view = self.events["event_type"].to_numpy() == VIEW
+        windows = (self.events["event_time"].to_numpy()[is_view] - START_MS) // WINDOW_MS
+        campaigns = self.campaign_numbers[self.ad_numbers[is_view]]
+        counts = np.bincount(windows * CAMPAIGNS + campaigns)
+        found = np.flatnonzero(counts)
+        return pa.table(
+            {
+                "campaign_id": pa.array(self.campaign_ids).take(pa.array(found % CAMPAIGNS)),
+                "window_start": START_MS + found // CAMPAIGNS * WINDOW_MS,
+                "views": counts[found],
+            }
+        )
+
+
+def make(rows: int, *, strings: bool = False, seed: int = 1) -> Ysb:
+    """Events and the table of campaigns.
+
+    >>> make(10, strings=True).campaigns.schema.names
+    ['ad_id', 'campaign_id']
+    """
+    if rows < 1:
+        raise ValueError(f"rows={rows}: there must be at least one")
+    random = np.random.default_rng(seed)
+    ids = _uuids if strings else _numbers
+    ad_ids, campaign_ids = ids(random, ADS), ids(random, CAMPAIGNS)
+    campaign_numbers = random.permutation(np.arange(ADS) % CAMPAIGNS)
+    ad_numbers = random.integers(0, ADS, rows)
+    events = pa.table(
+        {
+            "user_id": random.integers(0, 1 << 62, rows),
+            "page_id": random.integers(0, 1 << 62, rows),
+            "ad_id": ad_ids.take(pa.array(ad_numbers)),
+            "ad_type": random.integers(0, AD_TYPES, rows),
+            "event_type": random.integers(0, EVENT_TYPES, rows),
+            "event_time": START_MS + np.arange(rows) * SPAN_MS // rows,
+            "ip": random.integers(0, 1 << 32, rows),
+        }
+    )
+    campaigns = pa.table(
+        {"ad_id": ad_ids, "campaign_id": campaign_ids.take(pa.array(campaign_numbers))}
+    )
+    return Ysb(events, campaigns, ad_numbers, campaign_ids, campaign_numbers)
+
+
+def _numbers(random: np.random.Generator, count: int) -> pa.Array:
+    return pa.array(random.integers(1, 1 << 62, count))
+
+
+def _uuids(random: np.random.Generator, count: int) -> pa.Array:
+    return pa.array([str(uuid.UUID(bytes=random.bytes(16), version=4)) for _ in range(count)])
+
+
+def pipeline(events: Stream, campaigns: pa.Table) -> Stream:
+    """The query: filter, project, static join, tumbling count per campaign.
+
+    >>> pipeline(hr.read.memory(make(10).events), make(10).campaigns)
+    Stream(campaign_id: int64, window_start: int64, views: int64; key campaign_id; time ...)
+    """
+    return (
+        events.filter(col("event_type") == VIEW, name="views")
+        .select("ad_id", "event_time")
+        .join(hr.table(campaigns, name="campaigns"), on="ad_id")
+        .with_watermark("event_time", 0)
+        .key_by("campaign_id")
+        .window(hr.tumbling(WINDOW_MS))
+        .agg(views=hr.count(), name="count")
+    )

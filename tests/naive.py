@@ -1,0 +1,430 @@
+"""What pipelines mean, as slowly and obviously as possible: the reference for random tests.
+
+`naive(outputs)` interprets the plan as the user wrote it, before any rewrite, node by node and row
+by row. Rows are dicts; None is null; timestamps are microseconds and dates are days, as everywhere
+inside. Nothing here is shared with `headrace.stage`.
+
+A row goes through the plan together with the *watermark before it*: the largest time among all
+rows of its channel so far, at the source, minus the bound (None: no row had a time yet). A row is
+late for a window if its time is null or if the end of its window is not after that watermark.
+Results of a window are rows that come when the window is over, so the watermark before them is its
+last instant.
+
+Several channels are fed one after the other, and the sides of a union too. Engines mix them
+otherwise, so results are comparable only where the order of rows does not matter: then as sets,
+and the results of windows in their order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan import expressions as e
+from headrace.plan import nodes as n
+from headrace.plan.expression_types import type_of
+from headrace.plan.nodes import walk
+from headrace.plan.schema import Schema
+from headrace.plan.types import DataType
+
+Row = dict[str, Any]
+Timed = tuple[Row, int | None]  # a row and the watermark before it
+Lookup = Callable[[str], Any]
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+DAY = 86_400_000_000  # microseconds
+
+
+def naive(outputs: Sequence[Any]) -> list[list[Row]]:
+    """The rows of each output, in order."""
+    sinks = [output.node for output in outputs]
+    return Naive(sinks).results
+
+
+# ---- rows and Arrow ------------------------------------------------------------------------
+
+
+def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:
+    """Rows in stored form: no datetimes, which cannot hold every timestamp."""
+    columns = {}
+    for field in table.schema:
+        column = table.column(field.name)
+        if pa.types.is_timestamp(field.type):
+            column = column.cast(pa.int64())
+        elif pa.types.is_date32(field.type):
+            column = column.cast(pa.int32())
+        columns[field.name] = column.to_pylist()
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+def batch_of(rows: list[Row], schema: Schema) -> pa.RecordBatch:
+    """The other way."""
+    arrays = []
+    for field in schema:
+        stored = {"timestamp": pa.int64(), "date": pa.int32()}.get(field.type.name)
+        array = pa.array([row[field.name] for row in rows], stored or field.type.to_arrow())
+        arrays.append(array.cast(field.type.to_arrow()))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema.to_arrow())
+
+
+# ---- the plan ------------------------------------------------------------------------------
+
+
+class Naive:
+    """Interprets a plan; `results` has the rows of each of its sinks."""
+
+    def __init__(self, sinks: Sequence[n.Node]) -> None:
+        self._clocks = dict(_clocks(sinks))
+        self._rows: dict[int, list[Timed]] = {}
+        self._late: dict[int, list[Timed]] = {}  # of each window
+        for node in walk(sinks):
+            self._rows[id(node)] = list(self._give(node))
+        self.results = [[row for row, _ in self._rows[id(sink)]] for sink in sinks]
+
+    def _give(self, node: n.Node) -> Iterator[Timed]:
+        given = [timed for source in node.inputs for timed in self._rows[id(source)]]
+        match node:
+            case n.Source():
+                yield from self._read(node)
+            case n.Filter():
+                for row, watermark in given:
+                    if evaluate(node.predicate, row.__getitem__, node.schema) is True:
+                        yield row, watermark
+            case n.Project():
+                schema = node.input.schema
+                for row, watermark in given:
+                    made = {c: evaluate(x, row.__getitem__, schema) for c, x in node.columns}
+                    yield made, watermark
+            case n.Process():
+                yield from _process(node, given)
+            case n.FlatMap():
+                for row, watermark in given:
+                    for made in _call_generator(node, row):
+                        yield made, watermark
+            case n.TableJoin():
+                yield from _join(node, given)
+            case n.WindowAggregate():
+                on_time, late = _split_late(node, given)
+                self._late[id(node)] = late
+                yield from _aggregate(node, on_time)
+            case n.Late():
+                yield from self._late[id(node.input)]
+            case n.MapBatches():
+                rows = batch_of([row for row, _ in given], node.input.schema)
+                for row in rows_of(node.function(rows)):
+                    yield row, None
+            case n.Union() | n.KeyBy() | n.Watermark() | n.Sink():
+                yield from given
+            case _:
+                raise TypeError(f"{node.kind} is no operator that users write")
+
+    def _read(self, source: n.Source) -> Iterator[Timed]:
+        clock = self._clocks.get(id(source))
+        for channel in source.connector.channels():
+            largest = None
+            for row in _rows_of_channel(source.connector, channel):
+                if clock is None:
+                    yield row, None
+                    continue
+                yield row, None if largest is None else largest - clock.bound
+                time = _value_at(clock.input, clock.column, source, row)
+                if time is not None:
+                    largest = time if largest is None else max(largest, time)
+
+
+def _rows_of_channel(connector: Any, channel: str) -> Iterator[Row]:
+    reader = connector.open(channel)
+    while True:
+        batch = reader.poll(1000, 1.0)
+        if batch.rows is not None:
+            yield from rows_of(batch.rows)
+        if batch.ended:
+            return
+
+
+def _clocks(sinks: Sequence[n.Node]) -> Iterator[tuple[int, n.Watermark]]:
+    """For every source the with_watermark that its rows come to."""
+    for node in walk(sinks):
+        if isinstance(node, n.Watermark):
+            for source in walk([node]):
+                if isinstance(source, n.Source):
+                    yield id(source), node
+
+
+def _value_at(node: n.Node, column: str, source: n.Source, row: Row) -> Any:
+    """The value that a column of a node has for a row of a source, whatever filters say."""
+    if node is source:
+        return row[column]
+    if isinstance(node, n.Union):
+        side = next(side for side in node.inputs if any(each is source for each in walk([side])))
+        return _value_at(side, column, source, row)
+    if isinstance(node, n.Project):
+        made = dict(node.columns)[column]
+        lookup = lambda name: _value_at(node.input, name, source, row)  # noqa: E731
+        return evaluate(made, lookup, node.input.schema)
+    return _value_at(node.input, column, source, row)
+
+
+# ---- user functions, joins -----------------------------------------------------------------
+
+
+def received(value: Any, kind: DataType) -> Any:
+    """A value that a user function gave, in its column."""
+    return None if value is None else cast(value, None, kind)
+
+
+def _results(given: Any, kinds: Sequence[DataType]) -> list[Any]:
+    values = given if isinstance(given, tuple) else (given,)
+    return [received(value, kind) for value, kind in zip(values, kinds, strict=True)]
+
+
+def _call_generator(node: n.FlatMap, row: Row, *state: Any) -> Iterator[Row]:
+    names = node.schema.names[len(node.carry) :]
+    carried = {name: row[name] for name in node.carry}
+    for given in node.function.callable(*state, *(row[name] for name in node.arguments)):
+        results = _results(given, node.function.outputs)
+        yield {**carried, **dict(zip(names, results, strict=True))}
+
+
+def _process(node: n.Process, given: list[Timed]) -> Iterator[Timed]:
+    spec = node.function.state
+    first = dict(zip([field.name for field in spec.fields], spec.initial, strict=True))
+    states: dict[Any, SimpleNamespace] = {}
+    for row, watermark in given:
+        state = states.setdefault(key_of(row, node.key), SimpleNamespace(**first))
+        for made in _call_generator(node, row, state):
+            yield made, watermark
+
+
+def _join(node: n.TableJoin, given: list[Timed]) -> Iterator[Timed]:
+    table = {key_of(row, node.right_on): row for row in rows_of(node.table.load())}
+    for row, watermark in given:
+        no_null = all(row[name] is not None for name in node.left_on)
+        found = table.get(key_of(row, node.left_on)) if no_null else None
+        if found is not None:
+            yield {**row, **{name: found[column] for column, name in node.taken}}, watermark
+        elif node.how == "left":
+            yield {**row, **{name: None for _, name in node.taken}}, watermark
+
+
+# ---- keys and windows ----------------------------------------------------------------------
+
+
+def key_of(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
+    """A key that sorts as keys do: null, then values, then NaN; -0.0 is 0.0."""
+    return tuple(order(row[name]) for name in names)
+
+
+def order(value: Any) -> tuple[Any, ...]:
+    """Something whose order is the order of values."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float) and math.isnan(value):
+        return (2,)
+    if isinstance(value, str):
+        return (1, value.encode())
+    return (1, value)
+
+
+def _start_of(time: int, window: n.Tumbling) -> int:
+    return (time - window.offset) // window.size * window.size + window.offset
+
+
+def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Row], list[Timed]]:
+    on_time, late = [], []
+    for row, watermark in given:
+        time = row[node.input.time]
+        if time is None:
+            late.append((row, watermark))
+            continue
+        end = _start_of(time, node.window) + node.window.size
+        if watermark is not None and end <= watermark:
+            late.append((row, watermark))
+        else:
+            on_time.append(row)
+    return on_time, late
+
+
+def _aggregate(node: n.WindowAggregate, rows: list[Row]) -> Iterator[Timed]:
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        start = _start_of(row[node.input.time], node.window)
+        groups.setdefault((start, key_of(row, node.key)), []).append(row)
+    for (start, _), members in sorted(groups.items(), key=lambda group: group[0]):
+        made = {name: _canonical(members[0][name]) for name in node.key}
+        made["window_start"] = start
+        for name, aggregate in node.aggregates:
+            made[name] = _aggregated(aggregate, members, node.input.schema)
+        yield made, start + node.window.size - 1
+
+
+def _canonical(value: Any) -> Any:
+    return 0.0 if isinstance(value, float) and value == 0.0 else value
+
+
+def _aggregated(aggregate: e.Aggregate, rows: list[Row], schema: Schema) -> Any:
+    if aggregate.operand is None:
+        return len(rows)
+    values = [evaluate(aggregate.operand, row.__getitem__, schema) for row in rows]
+    values = [value for value in values if value is not None]
+    if aggregate.kind == "count":
+        return len(values)
+    if not values:
+        return None
+    if aggregate.kind == "min":
+        return min(values, key=order)
+    if aggregate.kind == "max":
+        return max(values, key=order)
+    if type_of(aggregate.operand, schema).is_integer:
+        total = functools.reduce(lambda a, b: _whole(a + b), values, 0)
+    else:
+        total = functools.reduce(lambda a, b: a + b, values, 0.0)
+    return total if aggregate.kind == "sum" else float(total) / len(values)
+
+
+# ---- expressions ---------------------------------------------------------------------------
+
+
+def evaluate(x: e.Expression, row: Lookup, schema: Schema) -> Any:
+    """The value of an expression; `row` gives the value of a column."""
+    match x:
+        case e.Column(name):
+            return row(name)
+        case e.Literal(value, kind):
+            return float(value) if kind.is_float and value is not None else value
+        case e.IsNull(operand):
+            return evaluate(operand, row, schema) is None
+        case e.Coalesce(operand, other):
+            first = evaluate(operand, row, schema)
+            chosen = evaluate(other, row, schema) if first is None else first
+            return _alternative(chosen, x, schema)
+        case e.When(conditions, values, otherwise):
+            for condition, value in zip(conditions, values, strict=True):
+                if evaluate(condition, row, schema) is True:
+                    return _alternative(evaluate(value, row, schema), x, schema)
+            if otherwise is None:
+                return None
+            return _alternative(evaluate(otherwise, row, schema), x, schema)
+        case e.Binary(("&" | "|") as op, left, right):
+            decides = op == "|"  # True decides an or, False an and
+            first = evaluate(left, row, schema)
+            if first is decides:
+                return decides
+            second = evaluate(right, row, schema)
+            if second is decides:
+                return decides
+            return None if first is None or second is None else not decides
+        case e.Call(function, operands, result):
+            arguments = [evaluate(operand, row, schema) for operand in operands]
+            return _results(function.callable(*arguments), function.outputs)[result]
+    operands = [evaluate(part, row, schema) for part in x.parts() if not _is_choice(x, part)]
+    if any(value is None for value in operands):
+        return None
+    kinds = [type_of(part, schema) for part in x.parts()]
+    match x:
+        case e.Binary(op):
+            return _binary(op, *operands, kinds, type_of(x, schema))
+        case e.Unary("~"):
+            return not operands[0]
+        case e.Unary(op):
+            value = float(operands[0]) if kinds[0].is_float else operands[0]
+            value = -value if op == "-" else abs(value)
+            return value if kinds[0].is_float else _whole(value)
+        case e.Cast(_, kind):
+            return cast(operands[0], kinds[0], kind)
+        case e.IsIn(_, choices):
+            return any(_compare("==", operands[0], choice.value) for choice in choices)
+        case e.TextCall(op):
+            return TEXT[op](*operands)
+    raise TypeError(f"{x!r} is no expression that users write")
+
+
+def _is_choice(x: e.Expression, part: e.Expression) -> bool:
+    return isinstance(x, e.IsIn) and part is not x.operand
+
+
+TEXT: dict[str, Callable[..., Any]] = {
+    "length": len,
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+    "contains": lambda a, b: b in a,
+    "upper": str.upper,
+    "lower": str.lower,
+    "concat": lambda a, b: a + b,
+}
+
+
+def _alternative(value: Any, x: e.Expression, schema: Schema) -> Any:
+    """One of several values, in the type they have together."""
+    return float(value) if value is not None and type_of(x, schema).is_float else value
+
+
+def _whole(value: int, low: int = LOWEST, high: int = HIGHEST) -> int:
+    if not low <= value <= high:
+        raise OverflowError("does not fit")
+    return value
+
+
+def _compare(op: str, a: Any, b: Any) -> bool:
+    if isinstance(a, float) or isinstance(b, float):
+        a, b = float(a), float(b)
+    if isinstance(a, str):
+        a, b = a.encode(), b.encode()
+    return {
+        "==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b
+    }[op]  # fmt: skip
+
+
+def _binary(op: str, a: Any, b: Any, kinds: list[DataType], result: DataType) -> Any:
+    if op in e.COMPARISONS:
+        return _compare(op, a, b)
+    if result.is_float:
+        a, b = float(a), float(b)
+        if op in ("/", "//", "%") and b == 0.0:
+            raise ZeroDivisionError("division by zero")
+        return {
+            "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
+            "/": lambda: a / b, "//": lambda: a // b, "%": lambda: a % b,
+        }[op]()  # fmt: skip
+    made = {
+        "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
+        "//": lambda: a // b, "%": lambda: a % b,
+    }[op]()  # fmt: skip
+    return cast(_whole(made), None, result)
+
+
+def cast(value: Any, source: DataType | None, kind: DataType) -> Any:
+    """A value in another type; what does not fit is an error."""
+    if kind.name == "bool":
+        return bool(value)
+    if kind.name == "float32":
+        return _float32(float(value))
+    if kind.is_float:
+        return float(value)
+    if kind.name == "binary" and isinstance(value, str):
+        return value.encode()
+    if kind.is_text:
+        return value
+    if source is not None and (source.name, kind.name) == ("timestamp", "date"):
+        return value // DAY
+    if source is not None and (source.name, kind.name) == ("date", "timestamp"):
+        return _whole(value * DAY)
+    if isinstance(value, float):  # int() raises for infinity (OverflowError) and NaN (ValueError)
+        value = _whole(int(value))
+    if kind.name == "timestamp":
+        return _whole(int(value))
+    bits = 32 if kind.name == "date" else int(kind.name.removeprefix("int"))
+    return _whole(int(value), -(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def _float32(value: float) -> float:
+    try:
+        return struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
