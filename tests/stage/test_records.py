@@ -1,31 +1,34 @@
 """Records: every kind of field and atomic gives the same, compiled and interpreted."""
 
-import os
 import pickle
-import subprocess
-import sys
-import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
+from tests.stage.both import LIVES, life
 
-from headrace.stage import records
+from headrace.stage.atomics import (
+    cas,
+    exchange,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    load_sc,
+    pause,
+    store_relaxed,
+    store_release,
+    store_sc,
+)
 from headrace.stage.records import (
     ARRAYS,
     KINDS,
     array,
-    cas,
     compiled,
     copy_record,
-    digest,
-    exchange,
     f32,
     f64,
-    fetch_add,
     flag,
     i8,
     i16,
@@ -34,23 +37,12 @@ from headrace.stage.records import (
     i64s,
     interpreted,
     line,
-    load_acquire,
-    load_relaxed,
-    load_sc,
     make_record,
     optional,
-    pause,
     record,
     ref,
-    sources_digest,
-    store_relaxed,
-    store_release,
-    store_sc,
     u8,
 )
-
-LIVES = [lambda f: f, interpreted]
-life = pytest.mark.parametrize("life", LIVES, ids=["compiled", "interpreted"])
 
 
 @record
@@ -175,8 +167,8 @@ def test_lives_read_what_the_other_wrote(values):
             numbers = Numbers.allocate()
             write(numbers, *values)
             assert read(numbers) == expected
-            for life in LIVES:
-                assert life(forget)(numbers) is True
+            for alive in LIVES:
+                assert alive(forget)(numbers) is True
                 assert read(numbers)[8:] == (values[2], None, None)
 
 
@@ -238,10 +230,10 @@ def test_typed_memory():
     address = buffer.ctypes.data
     for name, items in ARRAYS.items():
         write, kind = writer(items), KINDS[name]
-        for life in LIVES:
+        for alive in LIVES:
             buffer[:] = 0
             value = name == "flag" or 7
-            assert life(write)(address, value) == value
+            assert alive(write)(address, value) == value
             assert items(address)[3] == kind.read(address + 3 * kind.size) == value
 
 
@@ -294,104 +286,6 @@ def test_records_come_back_from_compiled_code():
     found = second(ports)
     assert type(found) is Port
     assert found.address == interpreted(second)(ports).address == ports.address + Port.size
-
-
-def test_four_threads_count_and_lock():
-    @record
-    class Shared:
-        count: i64 = line()
-        lock: i64 = line()
-        guarded: i64 = line()
-
-    @compiled
-    def work(shared, rounds):
-        for _ in range(rounds):
-            fetch_add(shared, "count", 1)
-            while not cas(shared, "lock", 0, 1):
-                pause()
-            shared.guarded += 1
-            store_release(shared, "lock", 0)
-
-    shared, rounds = Shared.allocate(), 50_000
-    work(shared, 0)
-    threads = [threading.Thread(target=work, args=(shared, rounds)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (shared.count, shared.guarded) == (4 * rounds, 4 * rounds)
-
-
-def test_memory_can_be_replaced(monkeypatch):
-    seen = []
-
-    class Spy(records.Memory):
-        def load(self, address, ctype, order):
-            seen.append(order)
-            return super().load(address, ctype, order)
-
-        def pause(self):
-            seen.append("pause")
-
-    @compiled
-    def look(port):
-        pause()
-        return port.head + load_acquire(port, "tail") + load_sc(port, "head")
-
-    monkeypatch.setattr(records, "memory", Spy())
-    assert interpreted(look)(Port.allocate()) == 0
-    assert seen == ["pause", "plain", "acquire", "sc"]
-
-
-@compiled
-def countdown(n):
-    return 0 if n == 0 else 1 + countdown(n - 1)
-
-
-def test_interpreted_twins():
-    def helper(x):
-        return x + 1
-
-    plus = compiled(helper)
-
-    @compiled
-    def outer(x):
-        return plus(x) * 10
-
-    assert interpreted(countdown)(5) == countdown(5) == 5
-    assert interpreted(outer)(1) == outer(1) == 20  # a closure
-    assert interpreted(use, copy_record=lambda target, source: None)(Operator.allocate(2))[1] == 0
-
-
-def test_digests():
-    assert digest() == digest() and len(digest()) == 16
-    assert sources_digest(records) != sources_digest(pickle)
-
-
-LIBRARY = """
-from headrace.stage.records import compiled
-@compiled
-def answer(x):
-    return x + 1
-"""
-
-
-def test_compiled_functions_are_cached_across_processes(tmp_path):
-    (tmp_path / "library.py").write_text(LIBRARY)
-    program = (
-        "import library; library.answer(1); print(sum(library.answer.stats.cache_hits.values()))"
-    )
-    source = str(Path(records.__file__).parents[2])
-
-    def hits():
-        command = [sys.executable, "-c", program]
-        environment = {**os.environ, "PYTHONPATH": source}
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        )
-        return int(done.stdout)
-
-    assert [hits(), hits()] == [0, 1]
 
 
 @life

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from llvmlite import ir
 from numba import types
 
-from headrace.stage.record_types import WORD, intrinsic, teach_instruction
+from headrace.stage.instructions import WORD, intrinsic, teach_instruction
 from headrace.stage.records import compiled
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -103,24 +103,6 @@ teach_instruction(
     float_bits, 1, types.int64, lambda context, b, x: b.bitcast(x, WORD), types.float64
 )
 teach_instruction(to_float32, 1, types.float64, _round_trip, types.float64)
-
-
-def _raw_power(base: float, exponent: float) -> float:
-    """C's pow, which says by infinity or NaN what Python says by an exception."""
-    try:
-        return math.pow(base, exponent)
-    except OverflowError:
-        return math.inf
-    except ValueError:
-        return math.nan
-
-
-def _emit_power(context, b, base, exponent):
-    double = ir.DoubleType()
-    return b.call(intrinsic(b, "pow", double, double, double), [base, exponent])
-
-
-teach_instruction(_raw_power, 2, types.float64, _emit_power, types.float64)
 
 
 # ---- integers ------------------------------------------------------------------------------
@@ -226,24 +208,6 @@ def float_remainder(a, b):
     if divisor == 0.0:
         raise ZeroDivisionError(DIVISION_BY_ZERO)
     return float(a) % divisor
-
-
-@compiled
-def power(a, b):
-    """a ** b of floats; where Python's result would be complex, ValueError.
-
-    >>> power(2.0, 0.5) == 2.0 ** 0.5
-    True
-    """
-    base, exponent = float(a), float(b)
-    if base == 0.0 and exponent < 0.0:
-        raise ZeroDivisionError("0.0 cannot be raised to a negative power")
-    result = _raw_power(base, exponent)
-    if math.isnan(result) and not (math.isnan(base) or math.isnan(exponent)):
-        raise ValueError("a negative number cannot be raised to a fractional power")
-    if math.isinf(result) and math.isfinite(base) and math.isfinite(exponent):
-        raise OverflowError("the result is too large for a float")
-    return result
 
 
 @compiled

@@ -37,7 +37,7 @@ from headrace.stage.arrow_text import (
 )
 from headrace.stage.block import Block, BlockRecord, ColumnLayout, Layout
 from headrace.stage.records import LINE, compiled
-from headrace.stage.text import LENGTH_MASK, View
+from headrace.stage.words import LENGTH_MASK, View
 
 _MOST_TEXT = 2**31 - 1  # bytes of one column of Arrow strings, whose offsets have 32 bits
 _LARGE = (pa.large_string(), pa.large_binary())
@@ -63,10 +63,11 @@ class Feed:
     are taken as UTC, and nanoseconds are rounded down.
     """
 
-    __slots__ = ("_address", "_alive", "_heaps", "_record", "layout", "rows")
+    __slots__ = ("_address", "_alive", "_fitting", "_heaps", "_record", "layout", "rows")
 
     def __init__(self, layout: Layout, batch: pa.RecordBatch) -> None:
         self.layout, self.rows = layout, batch.num_rows
+        self._fitting = layout
         self._alive: list[Any] = []  # what the columns' addresses point into
         self._heaps: list[Any] = []  # the part of it that views point into
         columns = layout.columns
@@ -88,12 +89,19 @@ class Feed:
             raise IndexError(f"rows {offset} to {offset + count} of a batch of {self.rows}")
         if count > block.capacity:
             raise ValueError(f"{count} rows do not fit {block!r}")
-        if block.layout is not self.layout and not block.layout.begins_with(self.layout):
+        if block.layout is not self._fitting and not self._fits(block):
             raise ValueError(f"rows of {self.layout.schema} do not fit {block!r}")
         block.clear()
         fill_block(block.address, self._address, offset, count)
         if self._heaps:
             block.heaps = list(self._heaps)
+
+    def _fits(self, block: Block) -> bool:
+        """Does the block begin with our columns? Remembered, since blocks come again and again."""
+        if not block.layout.begins_with(self.layout):
+            return False
+        self._fitting = block.layout
+        return True
 
     def _describe(self, target: Any, column: ColumnLayout, values: pa.Array) -> None:
         self._alive.append(values)

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.stage.heap import Heap, new_heap
 from headrace.stage.layout import (
     NUMPY,
     BlockRecord,
@@ -32,7 +33,7 @@ from headrace.stage.layout import (
     Template,
 )
 from headrace.stage.records import LINE, compiled, i16s, i32s, i64s, u8s
-from headrace.stage.text import Heap, new_heap, views
+from headrace.stage.words import views
 
 __all__ = [
     "Block",
@@ -59,6 +60,7 @@ def start_block(buffer, template_address, count):
     block.clock = 0
     block.ingest = 0
     block.serial = 0
+    block.unmarked = 0
     for i in range(count):
         source, target = template.columns[i], block.columns[i]
         target.data = base + source.data

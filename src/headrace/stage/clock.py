@@ -8,6 +8,8 @@ for any window, that pass over the rows is left out, and the column says "no wat
 
 from __future__ import annotations
 
+from typing import Any
+
 from headrace.plan.errors import DataError
 from headrace.plan.expression_types import type_of
 from headrace.plan.expressions import Column
@@ -15,9 +17,11 @@ from headrace.plan.nodes import WATERMARK, Project, Source
 from headrace.plan.schema import Field, Schema
 
 from .block import Block
+from .failure import explain_failure
 from .generate.context import Chain
 from .kernel import Kernel
-from .records import compiled, flags, i64s
+from .layout import BlockRecord
+from .records import array, compiled, flags, i64, i64s, interpreted, line, record
 from .task import window_start
 
 NEVER = -(1 << 63)  # a watermark before all times
@@ -25,40 +29,91 @@ FOREVER = (1 << 63) - 1  # the watermark of a channel that has ended
 FARTHEST = 1 << 62  # times beyond it would overflow in windows
 
 
+@record
+class ClockRecord:
+    """The clock of a source for compiled code; fixed."""
+
+    bound: i64
+    column: i64  # of the block with the times
+    target: i64  # of the source's block: the watermarks; -1: nobody wants them
+    exact: i64
+    count: i64  # of windows
+    windows: array(i64) = line()  # size and offset of each
+
+
+@record
+class ChannelRecord:
+    """What a channel knows of time; written by the thread that reads the channel."""
+
+    largest: i64
+
+
 @compiled
-def time_range(data, valid, rows):
+def time_range(times, rows):
     """(smallest, largest) time of a column; (FOREVER, NEVER) where there is none."""
-    times = i64s(data)
+    values = i64s(times.data)
     low, high = FOREVER, NEVER
-    if valid == 0:
+    if times.valid == 0:
         for row in range(rows):
-            low = min(low, times[row])
-            high = max(high, times[row])
+            low = min(low, values[row])
+            high = max(high, values[row])
     else:
-        present = flags(valid)
+        present = flags(times.valid)
         for row in range(rows):
             if present[row]:
-                low = min(low, times[row])
-                high = max(high, times[row])
+                low = min(low, values[row])
+                high = max(high, values[row])
     return low, high
 
 
 @compiled
-def scan_watermarks(data, valid, rows, maximum, bound, target):
+def scan_watermarks(times, rows, largest, bound, target):
     """The watermark just before each row, from the largest time before the block on."""
-    times, watermarks = i64s(data), i64s(target)
+    values, present, watermarks = i64s(times.data), flags(times.valid), i64s(target)
     for row in range(rows):
-        watermarks[row] = maximum - bound if maximum != NEVER else NEVER
-        if valid == 0 or flags(valid)[row]:
-            maximum = max(maximum, times[row])
+        watermarks[row] = largest - bound if largest != NEVER else NEVER
+        if times.valid == 0 or present[row]:
+            largest = max(largest, values[row])
 
 
 @compiled
-def fill_watermarks(target, rows):
-    """No watermark yet, for all rows."""
-    watermarks = i64s(target)
-    for row in range(rows):
-        watermarks[row] = NEVER
+def surely_on_time(clock, low, high, after):
+    """Can no row of a block be late for any window?"""
+    if clock.exact != 0:
+        return False
+    if low > high:
+        return True
+    for k in range(clock.count):
+        size, offset = clock.windows[2 * k], clock.windows[2 * k + 1]
+        if window_start(low, size, offset) + size <= after:
+            return False
+    return True
+
+
+@compiled
+def observe_block(clock_address, channel_address, block_address, times_address):
+    """Write the watermarks of a block's rows; gives the watermark after the last one."""
+    clock, channel = ClockRecord(clock_address), ChannelRecord(channel_address)
+    block = BlockRecord(block_address)
+    times = BlockRecord(times_address).columns[clock.column]
+    low, high = time_range(times, block.rows)
+    if low <= high and (low < -FARTHEST or high > FARTHEST):
+        raise OverflowError("an event time is out of range")
+    before = channel.largest
+    channel.largest = max(before, high)
+    after = channel.largest - clock.bound if channel.largest != NEVER else NEVER
+    if clock.target >= 0:
+        target = block.columns[clock.target].data
+        if not surely_on_time(clock, low, high, after):
+            scan_watermarks(times, block.rows, before, clock.bound, target)
+            block.unmarked = 0
+        elif block.unmarked < block.rows:
+            watermarks = i64s(target)
+            for row in range(block.capacity):
+                watermarks[row] = NEVER
+            block.unmarked = block.capacity
+    block.watermark = after
+    return after
 
 
 class SourceClock:
@@ -66,64 +121,61 @@ class SourceClock:
 
     def __init__(self, source: Source, capacity: int, compiled: bool) -> None:
         assert source.clock is not None
-        self.source, self.clock = source, source.clock
-        self.largest: dict[str, int] = {}  # by channel
+        self.source, clock = source, source.clock
+        self._channels: dict[str, Any] = {}
         names = source.schema.names
-        self._target = names.index(WATERMARK) if WATERMARK in names else None
-        self._column: int | None = None
         self._kernel: Kernel | None = None
-        if isinstance(self.clock.time, Column):
-            self._column = names.index(self.clock.time.name)
+        self._record = ClockRecord.allocate(behind=len(clock.windows) * 2 * i64.size)
+        record = self._record
+        record.bound, record.exact = clock.bound, clock.exact
+        record.target = names.index(WATERMARK) if WATERMARK in names else -1
+        record.count = len(clock.windows)
+        for k, window in enumerate(clock.windows):
+            record.windows[2 * k], record.windows[2 * k + 1] = window.size, window.offset
+        if isinstance(clock.time, Column):
+            record.column = names.index(clock.time.name)
         else:
             self._kernel = Kernel(_time_chain(source), capacity, compiled)
+        self._observe = observe_block if compiled else interpreted(observe_block)
 
     def observe(self, block: Block, channel: str) -> int:
         """Write the watermarks of a block's rows; gives the watermark after the last one."""
-        data, valid = self._times(block)
-        low, high = time_range(data, valid, block.rows)
-        before = self.largest.get(channel, NEVER)
-        if low <= high:
-            if low < -FARTHEST or high > FARTHEST:
-                raise DataError(
-                    f"{self.source.name}: the event time {low if low < -FARTHEST else high} in "
-                    f"{self.clock.time} is out of range\n  fix: filter such rows or correct them "
-                    "before with_watermark, e.g. with hr.when(...)"
-                )
-            self.largest[channel] = max(before, high)
-        after = self.watermark(channel)
-        if self._target is not None:
-            target = block.column(self._target).data
-            if self._surely_on_time(low, high, after):
-                fill_watermarks(target, block.rows)
-            else:
-                scan_watermarks(data, valid, block.rows, before, self.clock.bound, target)
-        return after
+        times = block if self._kernel is None else self._computed_times(block)
+        address = self._channel(channel).address
+        try:
+            return self._observe(self._record.address, address, block.address, times.address)
+        except OverflowError:
+            raise DataError(
+                f"{self.source.name}: a time in {self.source.clock.time} is out of range\n  fix: "
+                "correct such rows before with_watermark, e.g. with hr.when(...)"
+            ) from None
 
-    def watermark(self, channel: str) -> int:
-        """The watermark of a channel now."""
-        largest = self.largest.get(channel, NEVER)
-        return NEVER if largest == NEVER else largest - self.clock.bound
+    def _computed_times(self, block: Block) -> Block:
+        kernel = self._kernel
+        assert kernel is not None
+        kernel.output.clear()
+        kernel.start(block)
+        try:
+            kernel.run()
+        except Exception as error:
+            explain_failure(kernel, error)
+        return kernel.output
 
-    def _times(self, block: Block) -> tuple[int, int]:
-        """(address of the times, address of their validity or 0) of a block."""
-        column = self._column
-        if self._kernel is not None:
-            self._kernel.output.clear()
-            self._kernel.start(block)
-            self._kernel.run()
-            block, column = self._kernel.output, 0
-        ref = block.column(column)
-        return ref.data, ref.valid
+    def _channel(self, name: str) -> Any:
+        found = self._channels.get(name)
+        if found is None:
+            found = self._channels[name] = ChannelRecord.allocate()
+            found.largest = NEVER
+        return found
 
-    def _surely_on_time(self, low: int, high: int, after: int) -> bool:
-        if self.clock.exact:
-            return False
-        if low > high:
-            return True
-        return all(
-            window_start(low, window.size, window.offset) + window.size > after
-            for window in self.clock.windows
-        )
+    def saved(self) -> dict[str, int]:
+        """The largest time of each channel."""
+        return {name: channel.largest for name, channel in self._channels.items()}
+
+    def restored(self, saved: dict[str, int]) -> None:
+        """Take up what `saved` gave."""
+        for name, largest in saved.items():
+            self._channel(name).largest = largest
 
 
 def _time_chain(source: Source) -> Chain:

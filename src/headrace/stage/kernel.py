@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,23 @@ from .functions import quiet, state_record
 from .generate.chain import kernel_text
 from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
+from .heap import new_heap
 from .layout import Layout
 from .module import build
 from .store import KeyedStore
 from .support import forget_frame
 from .tables import StoreFunctions, load_table, store_functions
-from .task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
-from .text import View, new_heap, words
+from .task import CONSUMED, IN_ROW, NEED_MEMORY, NOT_SELECTED, Task
+from .text import words
 from .windows import OpenWindows
+from .words import View
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
+
+
+def cell(record: Any, name: str) -> Any:
+    """A field of a record as a ctypes integer, the quickest way to write it from Python."""
+    return ctypes.c_int64.from_address(record.address + type(record).fields[name].offset)
 
 
 class Kernel:
@@ -54,12 +62,16 @@ class Kernel:
         self._rows, self._advance = module.rows, getattr(module, "advance", None)
         self.task = Task.allocate()
         self._address = self.task.address
+        # written for every block, so without the way through descriptors
+        self._input, self._row = cell(self.task, "input"), cell(self.task, "row")
+        self._selected, self._out = cell(self.task, "selected"), cell(self.task, "output")
         self._memory: list[Any] = []  # what the task's addresses point to
         self.block: Block | None = None
         self.store: KeyedStore | None = None
         self.functions: StoreFunctions  # of the state, where there is one
         self.windows: OpenWindows | None = None
         self._free: list[Block] = []
+        self._row_heaps: tuple[int, list[Any]] | None = None  # of a row that is suspended
         self.output = self._new_block(chain.last.schema)
         self.late_output = None if chain.late_schema is None else self._new_block(chain.late_schema)
         self._tables = tables or [
@@ -76,6 +88,8 @@ class Kernel:
         if made.uses_selection:
             self._selection = np.zeros(self.capacity + 1, np.int32)
             task.selection = self._selection.ctypes.data
+        if made.uses_matches:
+            task.matches = self._zeros(self.capacity + 1, np.int32)
         if made.uses_hashes:
             task.hashes = self._zeros(self.capacity + 1, np.int64)
         self._prepare_literals()
@@ -127,7 +141,7 @@ class Kernel:
             setattr(initial, field.name, value)
         self._memory += [scratch, initial, heap]
         task = self.task
-        task.scratch, task.initial = scratch.address, initial.address
+        task.scratch, self.store.header.initial = scratch.address, initial.address
         task.store = self.store.header.address
 
     def _prepare_windows(self, node: WindowAggregate, module: Any) -> None:
@@ -144,16 +158,17 @@ class Kernel:
 
     def start(self, block: Block) -> None:
         """Begin with a block of input."""
-        task = self.task
-        self.block = block
-        task.input, task.row, task.selected = block.address, 0, NOT_SELECTED
+        self.block, self._row_heaps = block, None
+        self._input.value, self._row.value = block.address, 0
+        self._selected.value = NOT_SELECTED
 
     def run(self) -> int:
         """CONSUMED, or OUTPUT_FULL with rows to be taken from an output."""
-        if self.block.heaps and self.output.layout.has_views:
-            self.output.hold(self.block.heaps)
-        if self.late_output is not None and self.block.heaps:
-            self.late_output.hold(self.block.heaps)
+        if self.block.heaps:
+            if self.output.layout.has_views:
+                self.output.hold(self.block.heaps)
+            if self.late_output is not None:
+                self.late_output.hold(self.block.heaps)
         self._bind_outputs()
         answer = self._rows(self._address)
         while answer == NEED_MEMORY:
@@ -162,12 +177,11 @@ class Kernel:
         return answer
 
     def _bind_outputs(self) -> None:
-        task = self.task
-        task.output = self.output.address
+        self._out.value = self.output.address
         if self.late_output is not None:
-            task.late_output = self.late_output.address
+            self.task.late_output = self.late_output.address
         if self.made.resources.creates_text:
-            task.heap = self.output.heap.address
+            self.task.heap = self.output.heap.address
 
     def _make_room(self) -> None:
         task = self.task
@@ -193,7 +207,16 @@ class Kernel:
         taken, self.output = self.output, self._free.pop() if self._free else None
         if self.output is None:
             self.output = self._new_block(self.chain.last.schema)
+        self._keep_row_heaps(taken)
         return taken
+
+    def _keep_row_heaps(self, taken: Block) -> None:
+        """A row that goes on still uses strings made in the block that it began in."""
+        row = self.task.row
+        if self.task.suspended != IN_ROW:
+            self._row_heaps = None
+        elif self._row_heaps is None or self._row_heaps[0] != row:
+            self._row_heaps = row, taken.heaps
 
     def take_late(self) -> Block:
         """The block of late rows, likewise."""

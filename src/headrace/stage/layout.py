@@ -11,7 +11,7 @@ import numpy as np
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType
 from headrace.stage.records import KINDS, LINE, array, i64, line, record
-from headrace.stage.text import View
+from headrace.stage.words import View
 
 KIND_OF_TYPE = {
     "bool": "flag",
@@ -55,6 +55,7 @@ class BlockRecord:
     clock: i64  # head clock time
     ingest: i64  # when the rows entered the system
     serial: i64  # place in the order of the blocks of a channel
+    unmarked: i64  # rows whose hidden watermark is known to be "none yet"
     columns: array(ColumnRef) = line()
 
 

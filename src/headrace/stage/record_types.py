@@ -1,5 +1,4 @@
-"""The compiled life of records: a Numba type that is one pointer, with fields and items at
-constant offsets.
+"""The Numba type of records and arrays: one pointer, with fields and items at constant offsets.
 
 What lies at a place is told by a *tag*, plain data that can be hashed and pickled:
 
@@ -10,7 +9,7 @@ What lies at a place is told by a *tag*, plain data that can be hashed and pickl
     ("optional", tag, offset)    a value, and one byte at `offset` behind it: is there a value?
 
 `MEANINGS` says for the first word of a tag how such a place is typed, read and written; other
-modules may add theirs (`text.py` adds "text" and "blob").
+modules may add theirs (`text_fields.py` adds "text" and "blob").
 
 Narrow numbers are widened when they are read (to int64 or float64), so that arithmetic gives the
 same results as in plain Python.
@@ -19,30 +18,13 @@ same results as in plain Python.
 from __future__ import annotations
 
 import hashlib
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.errors import TypingError
-from numba.core.imputils import lower_builtin, lower_getattr_generic, lower_setattr_generic
-from numba.core.typing.context import BaseContext
-from numba.core.typing.templates import AttributeTemplate, signature
-from numba.extending import (
-    NativeValue,
-    box,
-    infer_getattr,
-    models,
-    register_model,
-    type_callable,
-    unbox,
-)
+from numba.extending import models, register_model
 
-WORD = ir.IntType(64)
-BYTE = ir.IntType(8)
-BYTES = BYTE.as_pointer()
+from headrace.stage.instructions import BYTE, BYTES, WORD
 
 Tag = tuple
 classes: dict[str, Any] = {}  # record key -> record class
@@ -266,214 +248,3 @@ MEANINGS: dict[str, Meaning] = {
 
 def meaning(tag: Tag) -> Meaning:
     return MEANINGS[tag[0]]
-
-
-# ---- attributes ----------------------------------------------------------------------------
-
-
-@infer_getattr
-class Attributes(AttributeTemplate):
-    """The types of `record.field` and `record.address`."""
-
-    key = Address
-
-    def generic_resolve(self, typ, name):
-        found = typ.type_of(name)
-        return types.intp if found is None and name == "address" else found
-
-
-@lower_getattr_generic(Address)
-def _getattr(context, b, typ, base, name):
-    found = typ.find(name)
-    if found is None:
-        return b.ptrtoint(base, WORD)
-    return meaning(found[0]).load(context, b, found[0], typ.pointer(context, b, base, name))
-
-
-@lower_setattr_generic(Address)
-def _setattr(context, b, sig, args, name):
-    typ, given = sig.args
-    tag, _ = typ.find(name)
-    pointer = typ.pointer(context, b, args[0], name)
-    meaning(tag).store(context, b, tag, pointer, args[1], given, owner=args[0])
-
-
-def _show_assigned_types() -> None:
-    """Numba types `x.field = value` by the field's type alone and converts the value to it, which
-    would silently cut 1.5 to 1 and cannot turn a str into bytes of a heap.  A record decides by
-    the type of the value."""
-    if hasattr(BaseContext, "headrace_resolve_setattr"):  # the module was loaded again
-        original = BaseContext.headrace_resolve_setattr
-    else:
-        original = BaseContext.headrace_resolve_setattr = BaseContext.resolve_setattr
-
-    def resolve_setattr(self, target, attr, value):
-        if not isinstance(target, Address):
-            return original(self, target, attr, value)
-        accepted = target.accepted(attr, value)
-        if accepted is None:
-            known = target.type_of(attr)
-            raise TypingError(
-                f"cannot assign {value} to the field {attr!r} of {target.record_key}"
-                + (f", which holds {known}" if known else ": there is no such field")
-            )
-        return signature(types.void, target, accepted)
-
-    BaseContext.resolve_setattr = resolve_setattr
-
-
-_show_assigned_types()
-
-
-# ---- between Python and compiled code ------------------------------------------------------
-
-
-@unbox(Address)
-def _unbox(typ, obj, c):
-    address = c.pyapi.object_getattr_string(obj, "_address")
-    native = c.unbox(types.intp, address)
-    c.pyapi.decref(address)
-    return NativeValue(c.builder.inttoptr(native.value, BYTES), is_error=native.is_error)
-
-
-def _boxed(key: str, address: int):
-    return classes[key](address)
-
-
-@box(Address)
-def _box(typ, value, c):
-    make = c.pyapi.unserialize(c.pyapi.serialize_object(_boxed))
-    key = c.pyapi.unserialize(c.pyapi.serialize_object(typ.record_key))
-    address = c.box(types.intp, c.builder.ptrtoint(value, WORD))
-    made = c.pyapi.call_function_objargs(make, [key, address])
-    for used in (make, key, address):
-        c.pyapi.decref(used)
-    return made
-
-
-# ---- functions of places -------------------------------------------------------------------
-
-
-def teach_items() -> None:
-    """Numba: place[index] and place[index] = value."""
-
-    @type_callable(operator.getitem)
-    def type_getitem(context):
-        def typed(base, index):
-            if isinstance(base, Address) and isinstance(index, types.Integer):
-                return signature(base.type_of(index), base, index)
-
-        return typed
-
-    @type_callable(operator.setitem)
-    def type_setitem(context):
-        def typed(base, index, value):
-            if isinstance(base, Address) and isinstance(index, types.Integer):
-                accepted = base.accepted(index, value)
-                return accepted and signature(types.none, base, index, accepted)
-
-        return typed
-
-    @lower_builtin(operator.getitem, Address, types.Integer)
-    def lower_getitem(context, b, sig, args):
-        typ, index = sig.args
-        pointer = typ.pointer(context, b, args[0], index, args[1])
-        return meaning(typ.item).load(context, b, typ.item, pointer)
-
-    @lower_builtin(operator.setitem, Address, types.Integer, types.Any)
-    def lower_setitem(context, b, sig, args):
-        typ, index, given = sig.args
-        pointer = typ.pointer(context, b, args[0], index, args[1])
-        meaning(typ.item).store(context, b, typ.item, pointer, args[2], given, owner=args[0])
-        return context.get_dummy_value()
-
-
-def teach_atomic(
-    function: Callable,
-    arity: int,
-    emit: Callable,
-    result: types.Type | None = None,
-    only_integers: bool = False,
-) -> None:
-    """Numba: function(record, "field", *values) or function(array, index, *values).
-
-    `emit(b, pointer, *raw values)` makes the instruction and gives the raw result.
-    """
-
-    def typed(base, which, *values):
-        found = base.find(which) if isinstance(base, Address) else None
-        if not found or not isinstance(meaning(found[0]), Cell):
-            return None
-        kind = base.type_of(which)
-        if only_integers and isinstance(kind, types.Float):
-            return None
-        accepted = [base.accepted(which, value) for value in values]
-        return signature(result or kind, base, which, *accepted) if all(accepted) else None
-
-    shapes = (
-        lambda place, which: typed(place, which),
-        lambda place, which, value: typed(place, which, value),
-        lambda place, which, expected, new: typed(place, which, expected, new),
-    )
-    type_callable(function)(lambda context: shapes[arity])
-
-    @lower_builtin(function, Address, types.Any, *[types.Any] * arity)
-    def lower(context, b, sig, args):
-        typ, which = sig.args[:2]
-        tag, _ = typ.find(which)
-        cell = meaning(tag)
-        pointer = cell.cell(b, tag, typ.pointer(context, b, args[0], which, args[1]))
-        raw = emit(b, pointer, *(cell.to_stored(b, tag, value) for value in args[2:]))
-        if result is not None:
-            return context.get_dummy_value() if result is types.none else raw
-        return cell.from_stored(b, tag, raw)
-
-
-def teach_place(function: Callable, typ: Address) -> None:
-    """Numba: function(integer address) gives a place of this type."""
-
-    @type_callable(function)
-    def type_place(context):
-        return lambda address: typ if isinstance(address, types.Integer) else None
-
-    @lower_builtin(function, types.Integer)
-    def lower_place(context, b, sig, args):
-        return b.inttoptr(context.cast(b, args[0], sig.args[0], types.intp), BYTES)
-
-
-def teach_instruction(
-    function: Callable,
-    arity: int,
-    result: types.Type,
-    emit: Callable,
-    parameter: types.Type = types.int64,
-) -> None:
-    """Numba: function(*numbers) is `emit(context, b, *values)`, values of type `parameter`."""
-    numbers = (types.Integer, types.Boolean)
-    if isinstance(parameter, types.Float):
-        numbers += (types.Float,)
-
-    def typed(*given):
-        if all(isinstance(t, numbers) for t in given):
-            return signature(result, *[parameter] * arity)
-
-    shapes = (
-        lambda: typed(),
-        lambda a: typed(a),
-        lambda a, b: typed(a, b),
-        lambda a, b, c: typed(a, b, c),
-    )
-    type_callable(function)(lambda context: shapes[arity])
-
-    @lower_builtin(function, *[types.Any] * arity)
-    def lower(context, b, sig, args):
-        done = emit(context, b, *args)
-        return context.get_dummy_value() if result is types.none else done
-
-
-def intrinsic(b, name: str, result: ir.Type, *parameters: ir.Type):
-    """An LLVM intrinsic or C function by name, declared in the module being built."""
-    return cgutils.get_or_insert_function(b.module, ir.FunctionType(result, parameters), name)
-
-
-teach_items()

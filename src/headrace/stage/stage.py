@@ -52,11 +52,15 @@ class Input(Unit):
         self.fed = Layout.of(outside) if is_source else self.layout
         timed = is_source and node.clock is not None
         self.clock = SourceClock(node, capacity, compiled) if timed else None
+        self.sent = NEVER  # the watermark that its readers know
         self._spare: list[Block] = []
 
     def channel(self, name: str) -> Channel:
         """A channel by its name, known from now on."""
-        return self.channels.setdefault(name, Channel())
+        found = self.channels.get(name)
+        if found is None:
+            found = self.channels[name] = Channel()
+        return found
 
     def new_block(self) -> Block:
         """A block to be filled."""
@@ -74,14 +78,14 @@ class Input(Unit):
     def saved(self) -> dict[str, Any]:
         """How far time has come, for a snapshot."""
         channels = {name: [c.watermark, c.ended] for name, c in self.channels.items()}
-        return {"channels": channels, "largest": self.clock.largest if self.clock else {}}
+        return {"channels": channels, "largest": self.clock.saved() if self.clock else {}}
 
     def restored(self, saved: dict[str, Any]) -> None:
         """Take up what `saved` gave."""
         for name, (watermark, ended) in saved["channels"].items():
             self.channels[name] = Channel(watermark, ended)
         if self.clock is not None:
-            self.clock.largest.update(saved["largest"])
+            self.clock.restored(saved["largest"])
 
 
 class Stage:
@@ -133,6 +137,8 @@ class Stage:
                 continue  # inside a chain, a union or a late stream: wires, not units
             made[id(node)] = unit
             self._units.append(unit)
+        kernels = [unit.kernel for unit in self._units if isinstance(unit, KernelUnit)]
+        self._windows = [kernel.windows for kernel in kernels if kernel.windows is not None]
         heads = {id(chain[0]): made[last] for last, chain in by_last.items()}
         readers = consumers(plan.roots)
         for node in walk(plan.roots):
@@ -159,6 +165,8 @@ class Stage:
     def push(self, port: str, rows: pa.RecordBatch | Block, channel: str = "") -> None:
         """Offer rows of a channel to an input; they are worked on by `pull`."""
         source = self._input(port)
+        if isinstance(rows, Block) and rows.rows > self.capacity:
+            raise ValueError(f"{rows.rows} rows in a block, and capacity={self.capacity}")
         source.channel(channel)
         self._pushed.append(("rows", source, channel, rows))
 
@@ -196,10 +204,10 @@ class Stage:
                 yield unit.name, unit.waiting.pop(0)
             if self._stack:
                 self._step()
-            elif not self._flush_partial_blocks():
-                if not self._pushed:
-                    return
+            elif self._pushed:
                 self._take_pushed()
+            elif not (self._send_marks() or self._flush_partial_blocks()):
+                return
 
     @property
     def is_idle(self) -> bool:
@@ -262,6 +270,8 @@ class Stage:
         for unit in self._units:
             if unit.name in last.watermarks:
                 unit.watermark, unit.watermarks = last.watermarks[unit.name]
+        for source in self.inputs.values():
+            source.sent = source.watermark
         self._token, self._delta_records = last.token, sum(s.records for s in snapshots[1:])
 
     def _kernel_states(self) -> list[KernelState]:
@@ -314,17 +324,28 @@ class Stage:
         source.counters.rows_in += block.rows
         source.counters.blocks += 1
         if source.clock is not None:
-            state = source.channel(channel)
-            state.watermark = source.clock.observe(block, channel)
+            source.channel(channel).watermark = source.clock.observe(block, channel)
             self._mark_source(source)
         self._deliver(source, MAIN, block)
 
     def _mark_source(self, source: Input) -> None:
-        """Pass the least watermark of a source's channels on, if it has moved."""
+        """The watermark of a source's channels has moved: tell others if a window is due.
+
+        Otherwise it waits for the next window, or until there is nothing else to do.
+        """
         least = source.least_watermark()
         if least > source.watermark:
             source.watermark = least
-            self._send_mark(source, least)
+            if any(windows.next_end <= least for windows in self._windows):
+                self._send_marks()
+
+    def _send_marks(self) -> bool:
+        """Pass on the watermarks of sources that have moved."""
+        moved = [source for source in self.inputs.values() if source.watermark > source.sent]
+        for source in moved:
+            source.sent = source.watermark
+            self._send_mark(source, source.watermark)
+        return bool(moved)
 
     def _send_mark(self, unit: Unit, watermark: int) -> None:
         for port in (LATE, MAIN):

@@ -15,22 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from .heap import Heap, new_heap
+from .instructions import prefetch
 from .records import LINE, compiled, i32s, i64, i64s, line, record
-from .text import (
-    SHORT,
-    Heap,
-    byte_length,
-    equal_words,
-    keep_words,
-    new_heap,
-    prefetch,
-)
+from .words import SHORT, byte_length, equal_words, keep_words
 
 TAG = 0xFFFFFFFF  # the low half of a hash
 NUMBER_SHIFT = 32
 SLOT_BYTES = i64.size
 FIRST_SLOTS = 64
-MOVED_PER_INSERT = 16  # at least 4, so that the old index is empty before the next one is due
+SPARSE_SLOTS = 1 << 16  # up to so many, a quarter of the slots is used: few probes go wrong
+MOVED_PER_INSERT = 16  # at least 8, so that the old index is empty before the next one is due
 HEAP_BYTES = 1 << 16
 NO_WINDOW = -(1 << 63)  # a store that is no open window
 CHUNK_BYTES = 1 << 24  # at most so much memory is taken at a time
@@ -60,6 +55,7 @@ class Store:
     window: i64  # start of the window, for a store that is an open window
     wanted: i64  # bytes of string that did not fit
     repeated: i64  # row whose key was there already
+    initial: i64  # address of a user state record as it is in the beginning
 
 
 @compiled
@@ -73,10 +69,19 @@ def key_group(key_hash):
 
 
 @compiled
+def entry_at(chunks, shift, number, size):
+    """Where a record lies; `size` is that of its layout.
+
+    Kernels keep a store's chunks and shift in locals: the compiler cannot know that what they
+    write elsewhere leaves the header alone, and would load it again for every row.
+    """
+    return i64s(chunks)[number >> shift] + (number & ((1 << shift) - 1)) * size
+
+
+@compiled
 def entry_address(store, number, size):
-    """Where a record lies; `size` is that of its layout."""
-    chunk = i64s(store.chunks)[number >> store.chunk_shift]
-    return chunk + (number & ((1 << store.chunk_shift) - 1)) * size
+    """Where a record of a store lies."""
+    return entry_at(store.chunks, store.chunk_shift, number, size)
 
 
 @compiled
@@ -161,17 +166,22 @@ def keep_changed(head, tail, kept_head, kept_tail, heap):
 
 
 @compiled
-def prefetch_slot(store, key_hash):
+def prefetch_slot(index, mask, key_hash):
     """Ask for the index slot of a key."""
-    prefetch(store.index + ((key_hash & TAG) & store.mask) * SLOT_BYTES)
+    prefetch(index + ((key_hash & TAG) & mask) * SLOT_BYTES)
 
 
 @compiled
-def prefetch_entry(store, key_hash, size):
+def prefetch_entry(index, mask, chunks, shift, key_hash, size):
     """Ask for the record that the first slot of a key points to."""
-    slot = i64s(store.index)[(key_hash & TAG) & store.mask]
+    slot = i64s(index)[(key_hash & TAG) & mask]
     if slot != 0:
-        prefetch(entry_address(store, (slot >> NUMBER_SHIFT) - 1, size))
+        prefetch(entry_at(chunks, shift, (slot >> NUMBER_SHIFT) - 1, size))
+
+
+def _slots_per_record(slots: int) -> int:
+    """Slots of an index for each record: memory against probes that the processor guesses wrong."""
+    return 4 if slots <= SPARSE_SLOTS else 2
 
 
 class KeyedStore:
@@ -234,7 +244,7 @@ class KeyedStore:
         while self.header.capacity < records:
             self._add_chunks()
         slots = FIRST_SLOTS
-        while slots < 2 * records:
+        while slots // _slots_per_record(slots) < records:
             slots *= 2
         if slots > self.header.mask + 1 and self.header.count == 0:
             self._use_index(slots)
@@ -242,7 +252,8 @@ class KeyedStore:
     def _use_index(self, slots: int) -> None:
         self._index = np.zeros(slots, np.int64)
         header = self.header
-        header.index, header.mask, header.limit = self._index.ctypes.data, slots - 1, slots // 2
+        header.index, header.mask = self._index.ctypes.data, slots - 1
+        header.limit = slots // _slots_per_record(slots)
 
     def _grow_index(self) -> None:
         header, self._old_index = self.header, self._index

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .hashing import hash_int
 from .records import array, compiled, i64, i64s, line, record
 from .store import Store
-from .text import hash_int
 
 # What a kernel answers. An error at a row is raised; `task.row` says which row it was.
 CONSUMED = 0  # all input is done
@@ -43,9 +43,9 @@ class Task:
     heap: i64 = line()  # for strings created in the row
     literals: i64  # views of string constants
     selection: i64  # numbers of the rows that passed the filter in front
+    matches: i64  # numbers of the records of a static table that they match
     hashes: i64  # of the keys of those rows
     store: i64  # the state of `process`
-    initial: i64  # a state record as it is in the beginning
     panes: i64  # the open windows
     tables: array(i64, MOST_TABLES)  # static tables
 

@@ -140,7 +140,7 @@ class KernelUnit(Unit):
     def begin_advance(self, watermark: int) -> bool:
         """See Unit."""
         windows = self.kernel.windows
-        if windows is None or windows.next_end is None or windows.next_end > watermark:
+        if windows is None or windows.next_end > watermark:
             return False
         return self.kernel.fire(watermark)
 

@@ -1,5 +1,7 @@
 """Every name that generated kernels use, in both lives."""
 
+# ruff: noqa: F401 - what is imported here is exported by NAMES
+
 from __future__ import annotations
 
 from functools import cache
@@ -28,7 +30,10 @@ from .arithmetic import (
     to_float32,
     true_divide,
 )
+from .hashing import combine, hash_float, hash_int, hash_words
+from .heap import Heap
 from .layout import BlockRecord
+from .letter_case import lower_words, upper_words
 from .records import (
     compiled,
     copy_record,
@@ -50,6 +55,7 @@ from .store import (
     add_number,
     changed_bytes,
     entry_address,
+    entry_at,
     is_full,
     keep_changed,
     kept_bytes,
@@ -72,27 +78,18 @@ from .task import (
     find_pane,
     window_start,
 )
-from .text import (
-    Heap,
-    blob,
+from .text import blob, text, words
+from .words import (
     char_length,
-    combine,
     compare_words,
     concat_words,
     contains_words,
     ends_with_words,
     equal_words,
-    hash_float,
-    hash_int,
-    hash_words,
     keep_words,
-    lower_words,
     order_prefix,
     starts_with_words,
-    text,
-    upper_words,
     views,
-    words,
 )
 
 NULL_HASH = 0x51ED270B27B4A3C5  # of a key that is null
@@ -101,8 +98,8 @@ NAMES = (
     "HIGHEST LOWEST absolute add float_floor_divide float_less float_order float_remainder "
     "float_to_int floor_divide multiply narrow negate remainder subtract to_float32 true_divide "
     "BlockRecord compiled copy_record f32s f64s flags i8s i16s i32s i64s make_record "
-    "NO_WINDOW NUMBER_SHIFT TAG Store add_number changed_bytes entry_address is_full keep_changed "
-    "kept_bytes lacks_bytes note_change prefetch_entry prefetch_slot "
+    "NO_WINDOW NUMBER_SHIFT TAG Store add_number changed_bytes entry_address entry_at is_full "
+    "keep_changed kept_bytes lacks_bytes note_change prefetch_entry prefetch_slot "
     "frame_bytes maybe only present resume suspend "
     "BEFORE_COMMIT CONSUMED IN_ROW NEED_MEMORY NOT_SELECTED OUTPUT_FULL RUNNING Panes Task "
     "find_pane window_start Heap blob char_length combine compare_words concat_words "

@@ -8,11 +8,12 @@ import numpy as np
 
 from headrace.plan.nodes import Tumbling
 
+from .hashing import hash_int
 from .store import KeyedStore
 from .task import Panes
-from .text import hash_int
 
 FIRST_SLOTS = 16
+LAST = (1 << 63) - 1  # later than every window
 MOST_SPARE = 8  # closed windows whose memory is kept for new ones
 
 
@@ -25,6 +26,7 @@ class OpenWindows:
         self._by_address: dict[int, KeyedStore] = {}
         self._spare: list[KeyedStore] = []
         self.fresh: set[int] = set()  # windows opened since the last snapshot
+        self.next_end = LAST  # the end of the window that closes first
         self.panes = Panes.allocate()
         self._lay_out()
 
@@ -33,6 +35,7 @@ class OpenWindows:
         store = self._spare.pop() if self._spare else self._new()
         store.header.window = start
         self.fresh.add(start)
+        self.next_end = min(self.next_end, start + self._window.size)
         self.stores[start] = self._by_address[store.header.address] = store
         if 2 * len(self.stores) > len(self._directory):
             self._lay_out()
@@ -46,11 +49,6 @@ class OpenWindows:
     def at(self, address: int) -> KeyedStore:
         """The store whose header lies at an address."""
         return self._by_address[address]
-
-    @property
-    def next_end(self) -> int | None:
-        """The end of the window that closes first."""
-        return min(self.stores) + self._window.size if self.stores else None
 
     def due(self, watermark: int | None) -> list[KeyedStore]:
         """Stores of the windows that end at or before a watermark (None: all), in order."""
@@ -67,6 +65,7 @@ class OpenWindows:
                 store.clear()
                 self._spare.append(store)
         if stores:
+            self.next_end = min(self.stores) + self._window.size if self.stores else LAST
             self._lay_out()
 
     def _lay_out(self) -> None:
@@ -85,5 +84,3 @@ class OpenWindows:
         while self._directory[at]:
             at = (at + 1) & mask
         self._directory[at] = store.header.address
-
-

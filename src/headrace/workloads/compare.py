@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 
 def same_rows(got: pa.Table, wanted: pa.Table) -> bool:
     """Are these the same rows, each as often, in any order? Columns are found by name.
 
-    >>> same_rows(pa.table({"b": [1, 2], "a": ["x", "y"]}), pa.table({"a": ["y", "x"], "b": [2, 1]}))
+    >>> rows = pa.table({"a": ["x", "y"], "b": [1, 2]})
+    >>> same_rows(rows, pa.table({"b": [2, 1], "a": ["y", "x"]}))
     True
     >>> same_rows(pa.table({"a": [1, 1, 2]}), pa.table({"a": [1, 2, 2]}))
     False
@@ -21,5 +24,5 @@ def same_rows(got: pa.Table, wanted: pa.Table) -> bool:
         got = got.select(wanted.schema.names).cast(wanted.schema)
     except pa.ArrowInvalid:  # a value does not fit the type it should have
         return False
-    order = [(name, "ascending") for name in wanted.schema.names]
+    order: Any = [(name, "ascending") for name in wanted.schema.names]
     return bool(got.sort_by(order).equals(wanted.sort_by(order)))

@@ -73,7 +73,9 @@ def make(rows: int, *, keys: int, seed: int = 1) -> Keyed:
     last_row[numbers] = np.arange(rows)  # of equal indices, the last one stays
     last = np.zeros(rows, bool)
     last[last_row] = True
-    table = pa.table({"key": values[numbers], "value": random.integers(0, 1000, rows), "last": last})
+    table = pa.table(
+        {"key": values[numbers], "value": random.integers(0, 1000, rows), "last": last}
+    )
     return Keyed(table, values, numbers)
 
 

@@ -76,21 +76,19 @@ def make(rows: int, *, strings: bool = False, seed: int = 1) -> Ysb:
     ad_ids, campaign_ids = ids(random, ADS), ids(random, CAMPAIGNS)
     campaign_numbers = random.permutation(np.arange(ADS) % CAMPAIGNS)
     ad_numbers = random.integers(0, ADS, rows)
-    events = pa.table(
-        {
-            "user_id": random.integers(0, 1 << 62, rows),
-            "page_id": random.integers(0, 1 << 62, rows),
-            "ad_id": ad_ids.take(pa.array(ad_numbers)),
-            "ad_type": random.integers(0, AD_TYPES, rows),
-            "event_type": random.integers(0, EVENT_TYPES, rows),
-            "event_time": START_MS + np.arange(rows) * SPAN_MS // rows,
-            "ip": random.integers(0, 1 << 32, rows),
-        }
-    )
+    columns: dict[str, Any] = {
+        "user_id": random.integers(0, 1 << 62, rows),
+        "page_id": random.integers(0, 1 << 62, rows),
+        "ad_id": ad_ids.take(pa.array(ad_numbers, pa.int64())),
+        "ad_type": random.integers(0, AD_TYPES, rows),
+        "event_type": random.integers(0, EVENT_TYPES, rows),
+        "event_time": START_MS + np.arange(rows) * SPAN_MS // rows,
+        "ip": random.integers(0, 1 << 32, rows),
+    }
     campaigns = pa.table(
         {"ad_id": ad_ids, "campaign_id": campaign_ids.take(pa.array(campaign_numbers))}
     )
-    return Ysb(events, campaigns, ad_numbers, campaign_ids, campaign_numbers)
+    return Ysb(pa.table(columns), campaigns, ad_numbers, campaign_ids, campaign_numbers)
 
 
 def _numbers(random: np.random.Generator, count: int) -> pa.Array:

@@ -16,6 +16,7 @@ from ..expressions import Binary, Column, Expression, Literal
 from ..nodes import (
     WATERMARK,
     Clock,
+    Filter,
     FlatMap,
     KeyBy,
     Late,
@@ -28,6 +29,7 @@ from ..nodes import (
     Source,
     TableJoin,
     Tumbling,
+    Union,
     Watermark,
     WindowAggregate,
     consumers,
@@ -81,8 +83,9 @@ def place_clocks(roots: Sequence[Node]) -> list[Node]:
                 left = [f for f in node.schema if f.name not in taken]
                 schema = type(node.schema)((*left, CARRIED, *right))
                 return replace(node, inputs=inputs, schema=schema)
-            case Sink() | MapBatches() if WATERMARK in inputs[0].schema:
-                return node.with_inputs(_without_watermark(inputs[0], node))
+            case Sink() | MapBatches() | Filter() | TableJoin() | Union() if not carries:
+                sides = [_without_watermark(side, node, k) for k, side in enumerate(inputs)]
+                return node.with_inputs(*sides)
             case _ if carries:
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
         return node.with_inputs(*inputs)
@@ -118,13 +121,15 @@ def _with_watermark_of_window(node: WindowAggregate) -> Project:
     )
 
 
-def _without_watermark(source: Node, reader: Node) -> Project:
-    """Rows as the user knows them."""
+def _without_watermark(source: Node, reader: Node, side: int = 0) -> Node:
+    """Rows as the user knows them, for a reader whose rows reach no window."""
+    if WATERMARK not in source.schema:
+        return source
     schema = visible(source.schema)
     return Project(
         (source,),
         schema,
-        f"{reader.name}.rows",
+        f"{reader.name}.rows_{side + 1}" if side else f"{reader.name}.rows",
         site=reader.site,
         key=source.key,
         time=source.time,

@@ -26,7 +26,7 @@ from .context import Chain, Context, KernelText, write_row
 from .emitting import emitter_loop, frame_text
 from .expressions import hash_code
 from .layouts import state_layout, table_layout, window_layout
-from .steps import apply_steps, is_true
+from .steps import apply_steps, is_true, match_number
 from .stores import find_text, insert_text, order_text, record_text
 from .windowing import advance_text, update_window
 
@@ -38,9 +38,12 @@ def kernel_text(chain: Chain) -> KernelText:
     front, rest = _split_front(chain)
     early = _early_key(chain, rest)
     parts = _stores(chain, made)
-    made.uses_selection, made.uses_hashes = bool(front), early is not None
+    match = _early_join(chain, rest)
+    context.early_join = None if match is None else match[0]
+    made.uses_selection = bool(front) or (match is not None and match[0].how == "inner")
+    made.uses_hashes, made.uses_matches = early is not None, match is not None
     writer.line("position = task.row")
-    _selection(context, front)
+    _selection(context, front, match)
     if early is not None:
         _hash_pass(context, early)
     if chain.emitter is not None:
@@ -84,22 +87,75 @@ def _split_front(chain: Chain) -> tuple[list[Filter], list[Node]]:
     return front, nodes
 
 
-def _selection(context: Context, front: Sequence[Filter]) -> None:
+def _selection(
+    context: Context,
+    front: Sequence[Filter],
+    match: tuple[TableJoin, list[Expression]] | None,
+) -> None:
+    """The rows that the filters in front keep, and that find a match in the first table."""
     writer = context.writer
-    if not front:
+    if not front and match is None:
         writer.line("selected = block.rows")
         return
     with writer.block("if task.selected == NOT_SELECTED:"):
-        writer.line("chosen = 0")
-        with writer.block("for row in range(block.rows):"):
-            writer.line("selection[chosen] = row")
-            scope = context.input_scope()
-            for node in front[:-1]:
-                with writer.block(f"if not ({is_true(scope, node.predicate)}):"):
-                    writer.line("continue")
-            writer.line(f"chosen += 1 if {is_true(scope, front[-1].predicate)} else 0")
+        if front:
+            _filter_pass(context, front)
+        else:
+            writer.line("chosen = block.rows")
+        if match is not None:
+            _match_pass(context, *match, row="selection[place]" if front else "place")
         writer.line("task.selected = chosen")
     writer.line("selected = task.selected")
+
+
+def _filter_pass(context: Context, front: Sequence[Filter]) -> None:
+    writer = context.writer
+    writer.line("chosen = 0")
+    with writer.block("for row in range(block.rows):"):
+        writer.line("selection[chosen] = row")
+        scope = context.input_scope()
+        for node in front[:-1]:
+            with writer.block(f"if not ({is_true(scope, node.predicate)}):"):
+                writer.line("continue")
+        writer.line(f"chosen += 1 if {is_true(scope, front[-1].predicate)} else 0")
+
+
+def _early_join(
+    chain: Chain, rest: Sequence[Node]
+) -> tuple[TableJoin, list[Expression]] | None:
+    """The first join and its key over the input's columns, where its matches can be found first.
+
+    A short loop that only looks rows up keeps many more of them in flight than one that does
+    everything: waiting for memory is most of a join's time.
+    """
+    made: dict[str, Expression] = {name: Column(name) for name in chain.input.names}
+    for node in rest:
+        if isinstance(node, TableJoin):
+            keys = [made[name] for name in node.left_on]
+            safe = not any(can_fail(key, chain.input) for key in keys)
+            return (node, keys) if safe else None
+        if not isinstance(node, Project):
+            return None
+        if any(can_fail(e, node.input.schema) for _, e in node.columns):
+            return None  # it must fail before the join drops the row
+        made = {name: substitute(e, made) for name, e in node.columns}
+    return None
+
+
+def _match_pass(context: Context, node: TableJoin, keys: list[Expression], row: str) -> None:
+    writer = context.writer
+    writer.line("found = 0")
+    with writer.block("for place in range(chosen):"):
+        writer.line(f"row = {row}")
+        scope = context.input_scope()
+        number = match_number(context, node, [scope.value(key) for key in keys])
+        writer.line(f"matches[found] = {number}")
+        if node.how == "inner":
+            writer.line("selection[found] = row")
+            writer.line(f"found += 1 if {number} >= 0 else 0")
+        else:
+            writer.line("found += 1")
+    writer.line("chosen = found")
 
 
 def _early_key(chain: Chain, rest: Sequence[Node]) -> list[Expression] | None:

@@ -20,7 +20,17 @@ from headrace.plan.schema import Schema
 
 from ..layout import Layout
 from .expressions import Resources, Scope, hash_code
-from .stores import StoreLayout, assign, call_arguments, entry_code
+from .layouts import state_layout, table_layout
+from .stores import (
+    LOCATION,
+    StoreLayout,
+    assign,
+    call_arguments,
+    local_entry,
+    locate,
+    located,
+    size_name,
+)
 from .writer import Value, Writer
 
 PREFETCH_AHEAD = 16  # rows
@@ -78,6 +88,7 @@ class KernelText:
     tables: list[TableJoin] = field(default_factory=list)
     uses_selection: bool = False
     uses_hashes: bool = False
+    uses_matches: bool = False
 
 
 class Context:
@@ -88,6 +99,7 @@ class Context:
         self.made = KernelText("", Resources())
         self.writer = Writer()
         self.window_start: str | None = None  # of the row, once it is computed
+        self.early_join: TableJoin | None = None  # whose matches are found before the row loop
         self._input = Layout.of(chain.input)
         self._inputs: dict[int, None] = {}  # columns of the input that are read
         self._fails = chain.can_fail()
@@ -155,11 +167,11 @@ class Context:
         """Ask for the slot of a row ahead, and for the record of one half as far ahead."""
         if not self.made.uses_hashes:
             return
-        writer, half = self.writer, PREFETCH_AHEAD // 2
+        writer, p, half = self.writer, layout.prefix, PREFETCH_AHEAD // 2
         with writer.block(f"if place + {PREFETCH_AHEAD} < selected:"):
-            writer.line(f"prefetch_slot(store, hashes[place + {PREFETCH_AHEAD}])")
-            size = f"{layout.prefix.upper()}_SIZE"
-            writer.line(f"prefetch_entry(store, hashes[place + {half}], {size})")
+            writer.line(f"prefetch_slot({p}_index, {p}_mask, hashes[place + {PREFETCH_AHEAD}])")
+            where, size = located(layout), size_name(layout)
+            writer.line(f"prefetch_entry({where}, hashes[place + {half}], {size})")
 
     def find_or_insert(
         self, scope: Scope, key: Sequence[str], layout: StoreLayout
@@ -168,17 +180,18 @@ class Context:
         writer, p = self.writer, layout.prefix
         keys = [scope.column(name) for name in key]
         key_hash = "hashes[place]" if self.made.uses_hashes else hash_code(keys)
-        key_hash = writer.let(key_hash, "h")
-        arguments = ", ".join(["store", key_hash, *call_arguments(keys)])
-        number = writer.let(f"{p}_find({arguments})", "m")
+        arguments = ", ".join([writer.let(key_hash, "h"), *call_arguments(keys)])
+        number = writer.let(f"{p}_probe({located(layout)}, {arguments})", "m")
         with writer.block(f"if {number} < 0:"):
-            writer.line(f"{number} = {p}_insert({arguments})")
+            writer.line(f"{number} = {p}_enter(store, {arguments})")
             with writer.block(f"if {number} < 0:"):
                 self.need_store("place")
-            if layout.in_state:
-                target = f"{entry_code(layout, 'store', number)}.state"
-                writer.line(f"copy_record({target}, State(task.initial))")
-        return number, writer.let(entry_code(layout, "store", number), "e")
+        return number, writer.let(local_entry(layout, number), "e")
+
+    def note_change(self, entry: str, number: str) -> None:
+        """Remember that a record has changed since the last snapshot."""
+        with self.writer.block(f"if {entry}.epoch != epoch:"):
+            self.writer.line(f"note_change(store, {entry}, {number})")
 
     # ---- names for what the body uses --------------------------------------------------------
 
@@ -199,16 +212,23 @@ class Context:
             head.line("heap = Heap(task.heap)")
         if self.made.uses_selection:
             head.line("selection = i32s(task.selection)")
+        if self.made.uses_matches:
+            head.line("matches = i32s(task.matches)")
         if self.made.uses_hashes:
             head.line("hashes = i64s(task.hashes)")
-        for k, _ in enumerate(self.made.tables):
-            head.line(f"table_{k} = Store(task.tables[{k}])")
+        for k, node in enumerate(self.made.tables):
+            locate(head, table_layout(node, k), f"Store(task.tables[{k}])")
         if isinstance(chain.emitter, Process):
             head.line("store = Store(task.store)")
+            head.line("epoch = store.epoch")
+            locate(head, state_layout(chain.emitter), "store")
         if chain.windowed is not None:
             head.line("panes = Panes(task.panes)")
             head.line("pane_start = NO_WINDOW")
             head.line("store = Store(0)")
+            head.line("epoch = 0")
+            for part in LOCATION:
+                head.line(f"window_{part} = 0")
         return head.text()
 
 

@@ -15,7 +15,7 @@ from .context import Context, write_row
 from .expressions import Scope, argument, nothing
 from .layouts import state_layout
 from .steps import apply_steps
-from .stores import StoreLayout, entry_code
+from .stores import StoreLayout, local_entry
 from .writer import Value
 
 
@@ -90,7 +90,7 @@ def _results(context: Context, scope: Scope, emitter: FlatMap) -> Scope:
     for k, (name, kind) in enumerate(zip(names, outputs, strict=True)):
         code = f"result[{k}]" if len(outputs) > 1 else "only(result)"
         columns[name] = scope.result(code, kind)
-    return Scope(context.writer, emitter.schema, columns, context.made.resources)
+    return Scope(context.writer, emitter.schema, columns, context.made.resources, scope)
 
 
 def _finish_row(context: Context, emitter: FlatMap) -> None:
@@ -115,12 +115,12 @@ def _load_state(context: Context, scope: Scope, emitter: Process) -> None:
 def _commit(context: Context, emitter: Process, place: str) -> None:
     """The row has succeeded: its state is the key's state now, strings copied."""
     writer, layout = context.writer, state_layout(emitter)
-    writer.line(f"entry = {entry_code(layout, 'store', 'task.number')}")
+    writer.line(f"entry = {local_entry(layout, 'task.number')}")
     texts = [name for name, kind in layout.values if kind.is_text]
     if texts:
         _keep_strings(context, layout, texts, place)
     writer.line("copy_record(entry.state, State(task.scratch))")
-    writer.line("note_change(store, entry, task.number)")
+    context.note_change("entry", "task.number")
 
 
 def _keep_strings(

@@ -68,8 +68,10 @@ class Scope:
         schema: Schema,
         columns: Mapping[str, Value | Callable[[], Value]],
         resources: Resources,
+        base: Scope | None = None,
     ) -> None:
         self.writer, self.schema, self.resources = writer, schema, resources
+        self._base = base  # the scope that columns are loaded from
         self._columns = dict(columns)
         self._known: dict[Expression, Value] = {}
 
@@ -84,10 +86,14 @@ class Scope:
     @contextmanager
     def branch(self, head: str):
         """Code that runs on some rows only: what it computes is not known behind it."""
-        known, columns = dict(self._known), dict(self._columns)
+        scopes, scope = [], self  # this one and those that it loads from
+        while scope is not None:
+            scopes.append((scope, dict(scope._known), dict(scope._columns)))
+            scope = scope._base
         with self.writer.block(head):
             yield
-        self._known, self._columns = known, columns
+        for scope, known, columns in scopes:
+            scope._known, scope._columns = known, columns
 
     def value(self, expression: Expression) -> Value:
         """Code for an expression; the same expression is computed once."""

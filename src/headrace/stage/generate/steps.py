@@ -18,7 +18,7 @@ from headrace.plan.nodes import (
 from .context import Context, write_row
 from .expressions import Scope, hash_code, zero
 from .layouts import table_layout
-from .stores import call_arguments, entry_code
+from .stores import call_arguments, local_entry, located
 from .writer import Value, Writer
 
 
@@ -71,31 +71,41 @@ def _project(context: Context, scope: Scope, node: Project) -> Scope:
             columns[name] = scope.value(expression)
         else:
             columns[name] = lambda e=expression: scope.value(e)
-    return Scope(context.writer, node.schema, columns, context.made.resources)
+    return Scope(context.writer, node.schema, columns, context.made.resources, scope)
+
+
+def match_number(context: Context, node: TableJoin, keys: Sequence[Value]) -> str:
+    """The number of the table's record that has a key, or -1; a null key matches nothing."""
+    writer = context.writer
+    layout = table_layout(node, context.made.tables.index(node))
+    valid = " and ".join(key.valid for key in keys if key.valid is not None)
+    plain = [Value(key.type.required, key.words) for key in keys]
+    arguments = ", ".join([located(layout), hash_code(plain), *call_arguments(plain)])
+    probe = f"{layout.prefix}_probe({arguments})"
+    return writer.let(f"{probe} if {valid} else -1" if valid else probe, "m")
 
 
 def _join(context: Context, scope: Scope, node: TableJoin, skip: str) -> Scope:
-    writer, k = context.writer, context.made.tables.index(node)
-    layout, store = table_layout(node, k), f"table_{k}"
-    keys = [scope.column(name) for name in node.left_on]
-    valid = " and ".join(key.valid for key in keys if key.valid is not None)
-    plain = [Value(key.type.required, key.words) for key in keys]
-    number = writer.let("-1", "m")  # a null key matches nothing
-    with writer.block(f"if {valid or 'True'}:"):
-        arguments = ", ".join([store, hash_code(plain), *call_arguments(plain)])
-        writer.line(f"{number} = {layout.prefix}_find({arguments})")
+    writer = context.writer
+    layout = table_layout(node, context.made.tables.index(node))
+    early = node is context.early_join  # then rows without a match are gone
+    if early:
+        number = writer.let("matches[place]", "m")
+    else:
+        number = match_number(context, node, [scope.column(name) for name in node.left_on])
     found = None
     if node.how == "left":
         found = writer.let(f"{number} >= 0", "n")
-    elif skip:
+    elif skip and not early:
         _skip_if(writer, f"{number} < 0", skip)
-    entry = writer.let(entry_code(layout, store, f"max({number}, 0)"), "e")
+    safe = number if node.how == "inner" and (skip or early) else f"max({number}, 0)"
+    entry = writer.let(local_entry(layout, safe), "e")
     columns: dict[str, Value | Callable[[], Value]] = {
         name: (lambda name=name: scope.column(name)) for name in scope.schema.names
     }
     for j, (_, name) in enumerate(node.taken):
         columns[name] = lambda j=j: _taken(writer, layout.value(f"value_{j}", entry), found)
-    return Scope(writer, node.schema, columns, context.made.resources)
+    return Scope(writer, node.schema, columns, context.made.resources, scope)
 
 
 def _taken(writer: Writer, value: Value, found: str | None) -> Value:

@@ -11,6 +11,10 @@ from .expressions import hash_code, zero
 from .writer import Value, Writer
 
 
+# locals of a kernel, and the header fields they are loaded from
+LOCATION = {"index": "index", "mask": "mask", "chunks": "chunks", "shift": "chunk_shift"}
+
+
 @dataclass(frozen=True)
 class StoreLayout:
     """The fields of a store's records: a key of some types, and values with their first words.
@@ -133,42 +137,64 @@ def entry_code(layout: StoreLayout, store: str, number: str) -> str:
     return f"{layout.entry}(entry_address({store}, {number}, {size_name(layout)}))"
 
 
+def located(layout: StoreLayout) -> str:
+    """The locals that say where the records of a store are, as arguments."""
+    return ", ".join(f"{layout.prefix}_{part}" for part in LOCATION)
+
+
+def locate(writer: Writer, layout: StoreLayout, store: str) -> None:
+    """Put into locals where the records of a store are; valid until the host makes room."""
+    for part, field in LOCATION.items():
+        writer.line(f"{layout.prefix}_{part} = {store}.{field}")
+
+
+def local_entry(layout: StoreLayout, number: str) -> str:
+    """Code of a record by its number, from the locals."""
+    p = layout.prefix
+    return f"{layout.entry}(entry_at({p}_chunks, {p}_shift, {number}, {size_name(layout)}))"
+
+
 def find_text(layout: StoreLayout) -> str:
-    """find(store, hash, key...): the number of a record, or -1."""
+    """probe(index, mask, chunks, shift, hash, key...): the number of a record, or -1."""
     arguments = "".join(f", {name}" for name in layout.arguments())
-    same = [_same(a, b) for a, b in zip(layout.key_values("entry"), layout.key_values(), strict=True)]
-    condition = " and ".join(["entry.hash == key_hash", *same])
+    pairs = zip(layout.key_values("entry"), layout.key_values(), strict=True)
+    # equal tags are equal keys but once in four billion: the hash itself need not be compared
+    condition = " and ".join(_same(a, b) for a, b in pairs) or "True"
     p = layout.prefix
     return f"""
 @compiled
-def {p}_probe(store, index, mask, key_hash{arguments}):
+def {p}_probe(index, mask, chunks, shift, key_hash{arguments}):
     slots = i64s(index)
     tag = key_hash & TAG
     at = tag & mask
-    while slots[at] != 0:
-        slot = slots[at]
+    slot = slots[at]
+    while slot != 0:
         if slot & TAG == tag:
             number = (slot >> NUMBER_SHIFT) - 1
-            entry = {entry_code(layout, "store", "number")}
+            entry = {layout.entry}(entry_at(chunks, shift, number, {size_name(layout)}))
             if {condition}:
                 return number
         at = (at + 1) & mask
+        slot = slots[at]
     return -1
 
 
 @compiled
 def {p}_find(store, key_hash{arguments}):
-    number = {p}_probe(store, store.index, store.mask, key_hash{arguments})
+    chunks, shift = store.chunks, store.chunk_shift
+    number = {p}_probe(store.index, store.mask, chunks, shift, key_hash{arguments})
     if number < 0 and store.old_index != 0:
-        number = {p}_probe(store, store.old_index, store.old_mask, key_hash{arguments})
+        number = {p}_probe(store.old_index, store.old_mask, chunks, shift, key_hash{arguments})
     return number
 """
 
 
 def insert_text(layout: StoreLayout, initial: dict[str, tuple[str, ...]]) -> str:
     """insert(store, hash, key...): the number of a new record, or -1 where memory is needed.
+    enter(store, hash, key...): the same for a key that was not found in the new index.
 
-    `initial` gives the first words of value fields; the others, and a user state, start as zero.
+    `initial` gives the first words of value fields, the others start as zero; a user state starts
+    as the record at `store.initial`.
     """
     writer = Writer()
     arguments = "".join(f", {name}" for name in layout.arguments())
@@ -190,8 +216,25 @@ def insert_text(layout: StoreLayout, initial: dict[str, tuple[str, ...]]) -> str
     for name, kind in layout.values if not layout.in_state else ():
         first = Value(kind, initial.get(name, zero(kind)), "False")
         assign(writer, layout.value(name, "entry"), first)
+    if layout.in_state:
+        writer.line("copy_record(entry.state, State(store.initial))")
     writer.line("return number")
-    return f"\n\n@compiled\ndef {layout.prefix}_insert(store, key_hash{arguments}):\n{writer.text()}"
+    p = layout.prefix
+    return f"""
+
+@compiled
+def {p}_insert(store, key_hash{arguments}):
+{writer.text()}
+
+@compiled
+def {p}_enter(store, key_hash{arguments}):
+    number = -1
+    if store.old_index != 0:
+        number = {p}_find(store, key_hash{arguments})
+    if number < 0:
+        number = {p}_insert(store, key_hash{arguments})
+    return number
+"""
 
 
 def assign(writer: Writer, target: Value, source: Value) -> None:

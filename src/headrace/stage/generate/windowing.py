@@ -9,7 +9,7 @@ from .context import Context, bind_output, write_row
 from .expressions import Scope
 from .layouts import window_layout
 from .steps import start_of_window
-from .stores import StoreLayout, entry_code
+from .stores import StoreLayout, entry_code, locate
 from .writer import Value, Writer
 
 START = "window_start"
@@ -31,6 +31,8 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
             writer.line("task.needs_window = 1")
             context.leave("NEED_MEMORY", "place")
         writer.line("store = Store(pane)")
+        writer.line("epoch = store.epoch")
+        locate(writer, layout, "store")
         writer.line(f"pane_start = {start}")
     context.prefetch(layout)
     number, entry = context.find_or_insert(scope, node.key, layout)
@@ -42,7 +44,7 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
 
     enter = code.merge if node.phase == "final" else code.update
     enter(scope, entry, room)
-    writer.line(f"note_change(store, {entry}, {number})")
+    context.note_change(entry, number)
 
 
 def advance_text(node: WindowAggregate) -> str:

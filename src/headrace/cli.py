@@ -1,0 +1,160 @@
+"""The command `headrace`: demo, bench, doctor.
+
+>>> main(["--version"])
+Traceback (most recent call last):
+SystemExit: 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+DEFAULT_PLOT = "headrace-demo.png"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; gives the exit code. A user's mistake ends in a message, not a traceback."""
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.command(options)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, say `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if not _is_users(error):
+            raise
+        print(f"headrace: {error}", file=sys.stderr)
+        return 1
+
+
+def _is_users(error: Exception) -> bool:
+    from .bench.harness import MissingPackage
+    from .plan.errors import HeadraceError
+
+    return isinstance(error, HeadraceError | MissingPackage | OSError)
+
+
+def _version() -> str:
+    try:
+        return version("headrace")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown version"
+
+
+# ---- arguments -------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="headrace", description="Streams of events, written in Python, compiled by Numba."
+    )
+    parser.add_argument("--version", action="version", version=f"headrace {_version()}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+    _add_demo(commands)
+    _add_bench(commands)
+    doctor = commands.add_parser("doctor", help="versions, machine, cache, and whether it works")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser("demo", help="count ad views per campaign, live, for a few seconds")
+    demo.add_argument("--seconds", type=_seconds, default=5.0, help="how long (default: 5)")
+    demo.add_argument(
+        "--plot",
+        type=Path,
+        default=Path(DEFAULT_PLOT),
+        metavar="PATH",
+        help=f"where the picture goes (default: {DEFAULT_PLOT} in this folder)",
+    )
+    demo.set_defaults(command=_demo)
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    bench = commands.add_parser("bench", help="measure")
+    kinds = bench.add_subparsers(title="what to measure", required=True, metavar="what")
+    stage = kinds.add_parser("stage", help="one stage on one thread, as ratios to Polars on two")
+    stage.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
+    stage.add_argument(
+        "--figure",
+        action="append",
+        default=[],
+        type=_figure,
+        metavar="NAME",
+        help="only this figure; may be given again",
+    )
+    stage.add_argument("--rows", type=_count, help="rows of each figure (default: its own number)")
+    stage.add_argument("--repeat", type=_count, default=7, help="timed rounds (default: 7)")
+    stage.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
+    stage.set_defaults(command=_bench_stage)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a time above zero")
+    return seconds
+
+
+def _count(text: str) -> int:
+    count = int(text.replace("_", ""))
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above zero")
+    return count
+
+
+def _figure(text: str) -> str:
+    from .bench.figures import FIGURES
+
+    if text not in FIGURES:
+        raise argparse.ArgumentTypeError(f"no figure {text!r}; there are: {', '.join(FIGURES)}")
+    return text
+
+
+def _writable(path: Path) -> None:
+    """Say now, not after the run, that a picture cannot be written."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a picture in it")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for the plot {path.name}")
+
+
+# ---- commands --------------------------------------------------------------------------------
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from . import demo
+
+    _writable(options.plot)
+    return 0 if demo.run(options.seconds, options.plot) else 1
+
+
+def _bench_stage(options: argparse.Namespace) -> int:
+    from .bench import stage
+    from .bench.figures import Settings
+
+    if options.plot is not None:
+        _writable(options.plot)
+    settings = Settings(rows=options.rows, repeat=options.repeat)
+    stage.run(options.figure, settings=settings, as_json=options.json, plot=options.plot)
+    return 0  # a missed figure is a finding, not a failure of the command
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from . import doctor
+
+    return doctor.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Watching jobs while they run."""

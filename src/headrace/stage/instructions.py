@@ -1,0 +1,125 @@
+"""Machine instructions that Numba does not offer, as functions of both lives."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import signature
+from numba.extending import type_callable
+
+WORD = ir.IntType(64)
+BYTE = ir.IntType(8)
+BYTES = BYTE.as_pointer()
+
+SIGN = -(2**63)
+
+
+def teach_instruction(
+    function: Callable,
+    arity: int,
+    result: types.Type,
+    emit: Callable,
+    parameter: types.Type = types.int64,
+) -> None:
+    """Numba: function(*numbers) is `emit(context, b, *values)`, values of type `parameter`."""
+    numbers = (types.Integer, types.Boolean)
+    if isinstance(parameter, types.Float):
+        numbers += (types.Float,)
+
+    def typed(*given):
+        if all(isinstance(t, numbers) for t in given):
+            return signature(result, *[parameter] * arity)
+
+    shapes = (
+        lambda: typed(),
+        lambda a: typed(a),
+        lambda a, b: typed(a, b),
+        lambda a, b, c: typed(a, b, c),
+    )
+    type_callable(function)(lambda context: shapes[arity])
+
+    @lower_builtin(function, *[types.Any] * arity)
+    def lower(context, b, sig, args):
+        done = emit(context, b, *args)
+        return context.get_dummy_value() if result is types.none else done
+
+
+def intrinsic(b, name: str, result: ir.Type, *parameters: ir.Type):
+    """An LLVM intrinsic or C function by name, declared in the module being built."""
+    return cgutils.get_or_insert_function(b.module, ir.FunctionType(result, parameters), name)
+
+
+def signed(value: int) -> int:
+    """The low 64 bits as an int64, which is what compiled code computes with anyway."""
+    return (value - SIGN) % 2**64 + SIGN
+
+
+def word(address: int) -> int:
+    """8 bytes at any address, aligned or not."""
+    return ctypes.c_int64.from_address(address).value
+
+
+def half_word(address: int) -> int:
+    """4 bytes at any address, as a signed integer."""
+    return ctypes.c_int32.from_address(address).value
+
+
+def shift_right(value: int, bits: int) -> int:
+    """Shift in zeros; bits < 64.
+
+    >>> shift_right(-1, 60)
+    15
+    """
+    return signed(value % 2**64 >> bits)
+
+
+def swap_bytes(value: int) -> int:
+    """The bytes in reverse order.
+
+    >>> swap_bytes(1) == 1 << 56
+    True
+    """
+    return int.from_bytes(value.to_bytes(8, "little", signed=True), "big", signed=True)
+
+
+def prefetch(address: int) -> None:
+    """A hint that the cache line at an address will be needed."""
+
+
+def copy_bytes(target: int, source: int, count: int) -> None:
+    """Copy memory from address to address; the two must not overlap."""
+    ctypes.memmove(target, source, count)
+
+
+def _emit_half_word(context, b, address):
+    half = ir.IntType(32)
+    return b.sext(b.load(b.inttoptr(address, half.as_pointer()), align=1), WORD)
+
+
+def _emit_prefetch(context, b, address):
+    number = ir.IntType(32)
+    hint = intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), BYTES, number, number, number)
+    b.call(hint, [b.inttoptr(address, BYTES), number(0), number(3), number(1)])
+
+
+def _emit_copy(context, b, target, source, count):
+    cgutils.raw_memcpy(b, b.inttoptr(target, BYTES), b.inttoptr(source, BYTES), count, 1)
+
+
+teach_instruction(signed, 1, types.int64, lambda context, b, x: x)
+teach_instruction(
+    word,
+    1,
+    types.int64,
+    lambda context, b, a: b.load(b.inttoptr(a, WORD.as_pointer()), align=1),
+)
+teach_instruction(half_word, 1, types.int64, _emit_half_word)
+teach_instruction(shift_right, 2, types.int64, lambda context, b, x, bits: b.lshr(x, bits))
+teach_instruction(swap_bytes, 1, types.int64, lambda context, b, x: b.bswap(x))
+teach_instruction(prefetch, 1, types.none, _emit_prefetch)
+teach_instruction(copy_bytes, 3, types.none, _emit_copy)

@@ -1,0 +1,196 @@
+"""Places: records and arrays, which are an address with named fields or items behind it.
+
+Interpreted, a field is a descriptor of the record's class; compiled, see `record_types`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numba.extending import typeof_impl
+
+from headrace.stage.kinds import Kind, Scalar, aligned, holds_text, kind_named
+from headrace.stage.record_types import Address, classes
+
+LINE = 64  # bytes of a cache line
+
+
+class Place:
+    """What a record and an array have in common: an address, and items behind it."""
+
+    __slots__ = ("__weakref__", "_address")
+
+    def _at(self, which: Any) -> tuple[Kind, int]:
+        """(kind, address) of an item."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: int) -> Any:
+        kind, address = self._at(index)
+        return kind.read(address)
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        kind, address = self._at(index)
+        kind.write(address, value)
+
+
+# ---- records -------------------------------------------------------------------------------
+
+
+class Field:
+    """One field of a record class; reads and writes it on a record."""
+
+    __slots__ = ("kind", "offset")
+
+    def __init__(self, offset: int, kind: Kind) -> None:
+        self.offset, self.kind = offset, kind
+
+    def __get__(self, instance: Record | None, owner: type) -> Any:
+        return self if instance is None else self.kind.read(instance._address + self.offset)
+
+    def __set__(self, instance: Record, value: Any) -> None:
+        address = instance._address
+        self.kind.write_field(address, address + self.offset, value)
+
+
+class RecordClass(type):
+    """The class of record classes.  Facts about a record class are properties here and not
+    attributes of the class, so that a field may have any name, also `size` or `address`."""
+
+    _fields: dict[str, Field]
+    _size: int
+    _align: int
+    _numba_type: Address
+
+    size = property(lambda cls: cls._size, doc="Bytes of one record.")
+    align = property(lambda cls: cls._align)
+    fields = property(lambda cls: cls._fields, doc="Fields by name, in order.")
+    numba_type = property(lambda cls: cls._numba_type)
+    layout_digest = property(
+        lambda cls: cls._numba_type.digest,
+        doc="Changes with the layout: part of the name of every kernel that uses the record.",
+    )
+    allocate = property(
+        lambda cls: partial(_allocate, cls),
+        doc="allocate(count=1, behind=0): zeroed records on a cache line, `behind` bytes after"
+        " them; they live as long as the record that is returned.",
+    )
+
+
+class Record(Place, metaclass=RecordClass):
+    """An address with named fields behind it."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self, address: int) -> None:
+        self._address = int(address)
+
+    @property
+    def address(self) -> int:
+        return self._address
+
+    def _at(self, which: Any) -> tuple[Kind, int]:
+        cls = type(self)
+        if isinstance(which, str):
+            field = cls.fields[which]
+            return field.kind, self._address + field.offset
+        return embedded(cls), self._address + which * cls.size
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._address:#x})"
+
+
+def _allocate(cls: RecordClass, count: int = 1, behind: int = 0) -> Any:
+    buffer = np.zeros(cls.size * count + behind + LINE, np.uint8)
+    first = cls(aligned(buffer.ctypes.data, LINE))
+    first._buffer = buffer
+    return first
+
+
+def record_key(cls: type) -> str:
+    """The name under which a record class is found."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+# ---- places inside records -----------------------------------------------------------------
+
+
+class embedded(Kind):
+    """A record inside another; what a record class means as an annotation."""
+
+    def __init__(self, target: RecordClass) -> None:
+        self.target, self.tag = target, ("embedded", record_key(target))
+        self.size, self.align = target.size, target.align
+
+    def read(self, address: int, order: str = "plain") -> Record:
+        return self.target(address)
+
+
+class ref(Scalar):
+    """The address of a record, given as a class or, before it exists, by its name."""
+
+    def __init__(self, target: type | str) -> None:
+        self.by_name = isinstance(target, str)
+        super().__init__(("ref", target if self.by_name else record_key(target)), ctypes.c_int64)
+
+    def bound_to(self, owner: type) -> Kind:
+        """A name is looked up where the owner's own name would be."""
+        if not self.by_name:
+            return self
+        bound = ref(owner)
+        bound.tag = ("ref", record_key(owner).rpartition(".")[0] + "." + self.tag[1])
+        return bound
+
+    def encode(self, value: Record) -> int:
+        return value._address
+
+    def decode(self, stored: int) -> Record:
+        return classes[self.tag[1]](stored)
+
+
+class array(Kind, Place):
+    """As an annotation, `length` items inside the record, or (length 0) any number behind it.
+    With an address, the array itself."""
+
+    def __init__(self, item: Any, length: int = 0, address: int = 0) -> None:
+        self.item, self._address = as_kind(item), int(address)
+        if holds_text(self.item):
+            raise TypeError("an array cannot hold text, which needs a record's heap: use views")
+        self.tag = ("array", self.item.tag, self.item.stride)
+        self.size, self.align = self.item.stride * length, self.item.align
+
+    @property
+    def address(self) -> int:
+        return self._address
+
+    @property
+    def numba_type(self) -> Address:
+        return Address("array", self.tag[2], self.tag[1])
+
+    def bound_to(self, owner: type) -> Kind:
+        bound = array(self.item.bound_to(owner))
+        bound.size = self.size
+        return bound
+
+    def read(self, address: int, order: str = "plain") -> array:
+        return array(self.item, address=address)
+
+    def _at(self, which: int) -> tuple[Kind, int]:
+        return self.item, self._address + which * self.tag[2]
+
+
+def as_kind(kind: Any) -> Kind:
+    """A kind as it is, by its name, or embedding a record class."""
+    return embedded(kind) if isinstance(kind, RecordClass) else kind_named(kind)
+
+
+@typeof_impl.register(Record)
+def _typeof_record(value, context):
+    return type(value).numba_type
+
+
+@typeof_impl.register(array)
+def _typeof_array(value, context):
+    return value.numba_type

@@ -1,0 +1,169 @@
+"""Text and Blob: what a user's function gets for a string, made of its words and taken apart again.
+
+Interpreted they are plain `str` and `bytes`; compiled, two words with a Numba type.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from numba import types
+from numba.core import cgutils
+from numba.core.typeconv import Conversion
+from numba.core.typing.templates import signature
+from numba.extending import (
+    box,
+    lower_builtin,
+    make_attribute_wrapper,
+    models,
+    register_model,
+    type_callable,
+)
+
+from headrace.stage.heap import Heap, take
+from headrace.stage.instructions import BYTE, BYTES, WORD, intrinsic
+from headrace.stage.records import interpreted
+from headrace.stage.words import LENGTH_MASK, PREFIX, SHORT
+
+_interpreted_take = interpreted(take)
+
+
+# ---- interpreted ---------------------------------------------------------------------------
+
+
+def _bytes_of(head: int, tail: int) -> bytes:
+    count = head & LENGTH_MASK
+    if count > SHORT:
+        return ctypes.string_at(tail, count)
+    both = head.to_bytes(8, "little", signed=True) + tail.to_bytes(8, "little", signed=True)
+    return both[PREFIX : PREFIX + count]
+
+
+def text(head: int, tail: int) -> str:
+    """The value that a user's function gets for a string.
+
+    >>> from headrace.stage.heap import new_heap
+    >>> text(*words("né", new_heap(0)))
+    'né'
+    """
+    return _bytes_of(head, tail).decode()
+
+
+def blob(head: int, tail: int) -> bytes:
+    """The value that a user's function gets for bytes.
+
+    >>> from headrace.stage.heap import new_heap
+    >>> blob(*words(b"abc", new_heap(0)))
+    b'abc'
+    """
+    return _bytes_of(head, tail)
+
+
+def words(value: str | bytes, heap: Heap) -> tuple[int, int]:
+    """The two words of a value; the bytes of a long one that is no view yet go to the heap.
+
+    >>> from headrace.stage.heap import new_heap
+    >>> heap = new_heap(100)
+    >>> words("a long enough text", heap)[1] == heap.base
+    True
+    """
+    data = value.encode() if isinstance(value, str) else bytes(value)
+    count = len(data)
+    if count > SHORT:
+        address = _interpreted_take(heap, count)
+        ctypes.memmove(address, data, count)
+        return int.from_bytes(data[:PREFIX], "little", signed=True) << 32 | count, address
+    padded = count.to_bytes(4, "little") + data.ljust(SHORT, b"\0")
+    return (
+        int.from_bytes(padded[:8], "little", signed=True),
+        int.from_bytes(padded[8:], "little", signed=True),
+    )
+
+
+# ---- compiled ------------------------------------------------------------------------------
+
+
+class WordsType(types.Hashable):
+    """A value of two words in compiled code."""
+
+
+class TextType(WordsType, types.IterableType):
+    """A string in compiled code; `str(x)` makes a Numba str of it."""
+
+    def __init__(self) -> None:
+        super().__init__("Text")
+
+    @property
+    def iterator_type(self):
+        return types.unicode_type.iterator_type
+
+    # A cast cannot own what it makes (Numba would leak it), so Text never becomes a Numba str by
+    # itself: users write str(x).  A literal's bytes lie in the code, and it does become a Text.
+
+    def can_convert_from(self, typingctx, other):
+        if isinstance(other, types.StringLiteral):
+            return Conversion.safe
+
+    def unify(self, typingctx, other):
+        if isinstance(other, types.StringLiteral):
+            return self
+
+
+class BlobType(WordsType):
+    """Bytes in compiled code."""
+
+    def __init__(self) -> None:
+        super().__init__("Blob")
+
+
+text_type, blob_type = TextType(), BlobType()
+
+
+@register_model(TextType)
+@register_model(BlobType)
+class WordsModel(models.StructModel):
+    """The two words."""
+
+    def __init__(self, manager, numba_type):
+        super().__init__(manager, numba_type, [("head", types.int64), ("tail", types.int64)])
+
+
+for _class in (TextType, BlobType):
+    make_attribute_wrapper(_class, "head", "head")
+    make_attribute_wrapper(_class, "tail", "tail")
+
+
+def _teach_maker(function: Callable, result: WordsType) -> None:
+    @type_callable(function)
+    def type_maker(context):
+        def typed(head, tail):
+            if isinstance(head, types.Integer) and isinstance(tail, types.Integer):
+                return signature(result, types.int64, types.int64)
+
+        return typed
+
+    @lower_builtin(function, types.int64, types.int64)
+    def lower_maker(context, b, sig, args):
+        made = cgutils.create_struct_proxy(result)(context, b)
+        made.head, made.tail = args
+        return made._getvalue()
+
+
+_teach_maker(text, text_type)
+_teach_maker(blob, blob_type)
+
+
+@box(TextType)
+@box(BlobType)
+def _box_words(typ, value, c):
+    b = c.builder
+    made = cgutils.create_struct_proxy(typ)(c.context, b, value=value)
+    count = b.and_(made.head, WORD(LENGTH_MASK))
+    inside = b.gep(b.bitcast(made._getpointer(), BYTES), [WORD(PREFIX)], source_etype=BYTE)
+    is_short = b.icmp_unsigned("<=", count, WORD(SHORT))
+    start = b.select(is_short, inside, b.inttoptr(made.tail, BYTES))
+    # Numba's own string_from_string_and_size calls a function of Python 2.
+    name = "PyUnicode" if isinstance(typ, TextType) else "PyBytes"
+    make = intrinsic(b, f"{name}_FromStringAndSize", c.pyapi.pyobj, BYTES, WORD)
+    return b.call(make, [start, count])

@@ -1,0 +1,357 @@
+"""Random pipelines: sources and a graph of operators over them, made with the public API.
+
+The same choices over other rows give the same plan, so one compiled pipeline can be run on many
+inputs: `Shape` holds what does not depend on the rows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from tests import user_functions as functions
+from tests.choices import Choices
+from tests.naive import Row, batch_of, key_of
+from tests.random_expressions import Expressions
+from tests.random_rows import column_type, schema, tables, value
+from tests.running import is_ordered
+
+import headrace as hr
+from headrace import col
+from headrace.plan.build import PlainPythonWarning
+from headrace.plan.schema import Field, Schema
+from headrace.plan.types import DataType
+from headrace.stream import Stream
+from headrace.write import Output
+
+CAPACITIES = (1, 2, 3, 7, 16, 64, 64, 8192)
+
+
+def random_pipeline(
+    choose: Choices, *, steps: int = 6, most_rows: int = 40, channels: int = 3
+) -> list[Output]:
+    """Outputs of a random pipeline over random rows, all from the same choices."""
+    shape = Shape.of(choose, channels)
+    return build(choose, shape, shape.tables(choose, most_rows), steps=steps)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sources of a pipeline: one schema, and the number of channels of each."""
+
+    schema: Schema
+    channels: tuple[int, ...]
+    disorder: int  # how far rows are out of order at most
+    bound: int  # how far the pipeline waits for them
+
+    @classmethod
+    def of(cls, choose: Choices, channels: int = 3) -> Shape:
+        """A random shape; mostly one source with one channel."""
+        sources = 2 if choose.chance(25) else 1
+        many = tuple(choose.pick([1, 1, 1, channels]) for _ in range(sources))
+        return cls(schema(choose), many, choose.pick([0, 5, 15]), choose.pick([0, 3, 10, 20]))
+
+    def tables(self, choose: Choices, most: int) -> list[list[pa.Table]]:
+        """Random rows for every channel of every source."""
+        return [
+            tables(choose, self.schema, channels=count, most=most, disorder=self.disorder)
+            for count in self.channels
+        ]
+
+
+def build(
+    choose: Choices, shape: Shape, data: list[list[pa.Table]], *, steps: int = 6
+) -> list[Output]:
+    """Outputs of a random pipeline over given rows."""
+    sources = [
+        hr.read.memory(parts, schema=shape.schema, name=f"source_{k}")
+        for k, parts in enumerate(data)
+    ]
+    builder = Builder(choose, sources, shape.bound)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PlainPythonWarning)
+        for _ in range(choose.number(1, steps)):
+            builder.step()
+        return builder.outputs()
+
+
+class Builder:
+    """Grows a graph: each step puts an operator behind one of the streams made so far."""
+
+    def __init__(self, choose: Choices, sources: Sequence[Stream], bound: int = 5) -> None:
+        self.choose, self.bound, self._names = choose, bound, 0
+        self.streams = self._timed(list(sources))
+
+    def step(self) -> None:
+        """One more operator, mostly behind the last one."""
+        last = self.choose.chance(70)
+        stream = self.streams[-1] if last else self.choose.pick(self.streams)
+        operator = self.choose.pick(OPERATORS)
+        self.streams.append(operator(self, stream))
+
+    def outputs(self) -> list[Output]:
+        """Outputs of the last stream, and perhaps of some others."""
+        chosen = [self.streams[-1]]
+        chosen += [self.choose.pick(self.streams) for _ in range(self.choose.pick([0, 0, 1, 2]))]
+        return [stream.write.collect() for stream in chosen]
+
+    def fresh(self) -> str:
+        """A name that no column has."""
+        self._names += 1
+        return f"n{self._names}"
+
+    def expressions(self, stream: Stream) -> Expressions:
+        return Expressions(self.choose, stream.schema)
+
+    # ---- event time ------------------------------------------------------------------------
+
+    def _timed(self, sources: list[Stream]) -> list[Stream]:
+        """Sources with watermarks: declared at once, or behind a filter, a projection, a union."""
+        choose = self.choose
+        match choose.number(0, 9):
+            case 0:
+                sources = [self.filter(source) for source in sources]
+            case 1:
+                sources = [
+                    source.with_columns(t=col("t") + _length(source, choose.number(-4, 4)))
+                    for source in sources
+                ]
+            case 2 if len(sources) > 1:
+                sources = [sources[0].union(*sources[1:])]
+            case 3:
+                return sources  # no event time: no windows
+        return [source.with_watermark("t", _length(source, self.bound)) for source in sources]
+
+    # ---- operators: each takes a stream and gives one ----------------------------------------
+
+    def filter(self, stream: Stream) -> Stream:
+        return stream.filter(self.expressions(stream).bool_())
+
+    def with_columns(self, stream: Stream) -> Stream:
+        made = {self.fresh(): self.expressions(stream).any() for _ in range(2)}
+        others = [name for name in stream.schema.names if name != stream.node.time]
+        if others and self.choose.chance(30):
+            made[self.choose.pick(others)] = self.expressions(stream).any(1)
+        return stream.with_columns(made)
+
+    def select(self, stream: Stream) -> Stream:
+        kept = [n for n in stream.schema.names if n == stream.node.time or self.choose.chance(60)]
+        return stream.select(*kept, {self.fresh(): self.expressions(stream).any()})
+
+    def drop(self, stream: Stream) -> Stream:
+        names = stream.schema.names
+        return stream.drop(self.choose.pick(names)) if len(names) > 1 else self.rename(stream)
+
+    def rename(self, stream: Stream) -> Stream:
+        return stream.rename({self.choose.pick(stream.schema.names): self.fresh()})
+
+    def udf(self, stream: Stream) -> Stream:
+        entry = self.choose.pick(functions.SCALARS)
+        arguments = [self.expressions(stream).exactly(kind) for kind in entry.takes]
+        return stream.with_columns({self.fresh(): hr.udf(entry.function)(*arguments)})
+
+    def map(self, stream: Stream) -> Stream:
+        entry = self.choose.pick(functions.MAPS)
+        stream, columns = self._arguments(stream, entry)
+        return stream.map(
+            entry.function,
+            output=[self.fresh() for _ in range(entry.gives)],
+            columns=columns,
+            carry=self._some(stream),
+        )
+
+    def flat_map(self, stream: Stream) -> Stream:
+        time = stream.node.time
+        if time is not None and stream.schema[time] == hr.int64 and self.choose.chance(25):
+            with_float = stream.with_columns({self.fresh(): self.expressions(stream).exactly("float64")})
+            columns = [time, with_float.schema.names[-1]]
+            carry = [name for name in self._some(with_float) if name != time]
+            return with_float.flat_map(
+                functions.twice_in_time, output=[time, self.fresh()], columns=columns, carry=carry
+            )
+        entry = self.choose.pick(functions.FLAT_MAPS)
+        stream, columns = self._arguments(stream, entry)
+        return stream.flat_map(
+            entry.function,
+            output=[self.fresh() for _ in range(entry.gives)],
+            columns=columns,
+            carry=self._some(stream),
+        )
+
+    def process(self, stream: Stream) -> Stream:
+        time, ordered = stream.node.time, is_ordered(stream.node)
+        if time is not None and self.choose.chance(40):  # the event time goes on
+            key = [name for name in self._key(stream) if name != time]
+            if key:
+                output = {time: stream.schema[time], self.fresh(): hr.int64}
+                function = functions.timed if ordered else functions.stamped
+                return stream.key_by(*key).process(
+                    function, state={"n": int}, output=output, columns=[time]
+                )
+        entries = [e for e in functions.PROCESSES if ordered or not e.needs_order]
+        entry = self.choose.pick(entries)
+        stream, columns = self._arguments(stream, entry)
+        return stream.key_by(*self._key(stream)).process(
+            entry.function,
+            state=entry.state,
+            output=[self.fresh() for _ in range(entry.gives)],
+            columns=columns,
+        )
+
+    def union(self, stream: Stream) -> Stream:
+        alike = [s for s in self.streams if _names_and_types(s) == _names_and_types(stream)]
+        other = self.choose.pick(alike)
+        if self.choose.chance(50):
+            other = self.filter(other)
+        return self.filter(stream).union(other) if self.choose.chance(50) else stream.union(other)
+
+    def join(self, stream: Stream) -> Stream:
+        key = self._key(stream)
+        fields = [Field(f"k{k}", stream.schema[name]) for k, name in enumerate(key)]
+        fields += [Field(self.fresh(), column_type(self.choose)) for _ in range(2)]
+        table = self._table(Schema(tuple(fields)), len(key))
+        return stream.join(
+            table,
+            on=key,
+            right_on=[f"k{k}" for k in range(len(key))],
+            how=self.choose.pick(["inner", "left"]),
+        )
+
+    def _table(self, of: Schema, keys: int) -> Any:
+        found: dict[Any, Row] = {}
+        for _ in range(self.choose.number(0, 12)):
+            row = {field.name: value(self.choose, field.type) for field in of}
+            found.setdefault(key_of(row, of.names[:keys]), row)
+        return hr.table(pa.Table.from_batches([batch_of(list(found.values()), of)]), schema=of)
+
+    def window(self, stream: Stream) -> Stream:
+        if stream.node.time is None or "window_start" in stream.node.key:
+            return self.with_columns(stream)
+        if self.choose.chance(75):
+            key = [name for name in self._key(stream) if name != "window_start"]
+            stream = stream.key_by(*key) if key else stream
+        size = self.choose.pick([1, 4, 10, 25])
+        window = hr.tumbling(_length(stream, size), _length(stream, self.choose.pick([0, 0, 3])))
+        made = {}
+        for _ in range(self.choose.number(1, 4)):
+            made[self.fresh()] = self._aggregate(stream)
+        result = stream.window(window).agg(made)
+        if self.choose.chance(35):
+            self.streams.insert(0, result.late())
+        return result
+
+    def _aggregate(self, stream: Stream) -> Any:
+        kind = self.choose.pick(["count", "count of", "sum", "mean", "min", "max"])
+        expressions = self.expressions(stream)
+        if kind == "count":
+            return hr.count()
+        if kind in ("sum", "mean"):
+            # floats add up to the same only in the same order
+            use_floats = is_ordered(stream.node) and self.choose.chance(50)
+            operand = expressions.float_(1) if use_floats else expressions.int_(1)
+            return (hr.sum if kind == "sum" else hr.mean)(operand)
+        operand = expressions.column() if self.choose.chance(60) else expressions.any(1)
+        return {"count of": hr.count, "min": hr.min, "max": hr.max}[kind](operand)
+
+    def window_and_late(self, stream: Stream) -> Stream:
+        result = self.window(stream)
+        if result.node.kind == "window":
+            self.streams.append(result)
+            return result.late()
+        return result
+
+    def map_batches(self, stream: Stream) -> Stream:
+        if self.choose.chance(50):
+            return stream.map_batches(passed, schema=stream.schema)
+        name = self.fresh()
+        made = Schema((*stream.schema, Field(name, hr.int64)))
+        return stream.map_batches(_numbered(name, stream.schema.names[0]), schema=made)
+
+    # ---- parts of operators ------------------------------------------------------------------
+
+    def _arguments(self, stream: Stream, entry: functions.Entry) -> tuple[Stream, list[str]]:
+        """A stream with columns of the types that a function takes, and their names."""
+        names, made = [], {}
+        for kind in entry.takes:
+            argument = self.expressions(stream).exactly(kind)
+            name = getattr(argument.node, "name", None)
+            if not isinstance(name, str):
+                name = self.fresh()
+                made[name] = argument
+            names.append(name)
+        return (stream.with_columns(made) if made else stream), names
+
+    def _some(self, stream: Stream) -> list[str]:
+        """Columns that are carried along; mostly with the event time."""
+        time = stream.node.time
+        return [
+            name
+            for name in stream.schema.names
+            if self.choose.chance(90 if name == time else 40)
+        ]
+
+    def _key(self, stream: Stream) -> list[str]:
+        names = list(stream.schema.names)
+        key = []
+        for _ in range(self.choose.pick([1, 1, 2, 3])):
+            if names:
+                key.append(names.pop(self.choose.number(0, len(names) - 1)))
+        return key
+
+
+OPERATORS: list[Callable[[Builder, Stream], Stream]] = [
+    Builder.filter,
+    Builder.with_columns,
+    Builder.select,
+    Builder.drop,
+    Builder.rename,
+    Builder.udf,
+    Builder.map,
+    Builder.flat_map,
+    Builder.process,
+    Builder.process,
+    Builder.union,
+    Builder.join,
+    Builder.window,
+    Builder.window,
+    Builder.window,
+    Builder.window_and_late,
+    Builder.map_batches,
+]
+
+
+def passed(batch: pa.RecordBatch) -> pa.Table:
+    """The same rows, as a table."""
+    return pa.Table.from_batches([batch])
+
+
+def _numbered(name: str, column: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """A function that adds a column: 0 where another is null, else 1."""
+
+    def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+        valid = pc.is_valid(batch.column(column)).cast(pa.int64())
+        arrays = [*batch.columns, valid]
+        return pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, name])
+
+    return numbered
+
+
+def _length(stream: Stream, units: int) -> int | dt.timedelta:
+    """A length of time in units of a stream's time column."""
+    time = stream.node.time or "t"
+    is_timestamp = stream.schema[time].name == "timestamp"
+    return dt.timedelta(microseconds=units) if is_timestamp else units
+
+
+def _names_and_types(stream: Stream) -> dict[str, str]:
+    return {field.name: field.type.name for field in stream.schema}
+
+
+def kind_of(stream: Stream, column: str) -> DataType:
+    """The type of a column."""
+    return stream.schema[column]

@@ -1,0 +1,186 @@
+"""Running outputs through a `Stage` in chosen cuts, and comparing rows with the reference."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.job import planned
+from headrace.plan.aggregates import merges_exactly
+from headrace.plan.nodes import WATERMARK, Source, walk
+from headrace.stage.arrow import to_arrow
+from headrace.stage.stage import Stage
+
+from tests.choices import Choices
+from tests.naive import Row, naive, rows_of
+from tests.user_functions import PROCESSES, TIMED
+
+# What a row may do to a pipeline; anything else is a bug.
+ROW_ERRORS = (ArithmeticError, ValueError)
+
+
+def run_staged(
+    outputs: Sequence[Any],
+    *,
+    capacity: int = 4096,
+    compiled: bool = False,
+    fuse: str = "auto",
+    prune: bool = True,
+    cuts: Choices | None = None,
+) -> list[list[Row]]:
+    """The rows of each output. `cuts` chooses how the input comes; without it, all at once."""
+    plan = planned(outputs, fuse=fuse, prune=prune)
+    stage = Stage(plan.whole, capacity=capacity, compiled=compiled)
+    found: dict[str, list[Row]] = {root.name: [] for root in plan.whole.roots}
+    try:
+        waiting = _pushes(stage, plan.whole.inputs, cuts)
+        while waiting:
+            port, channel, batches = cuts.pick(waiting) if cuts else waiting[0]
+            if batches:
+                stage.push(port, batches.pop(0), channel)
+            else:
+                stage.end(port, channel)
+                waiting.remove((port, channel, batches))
+            if cuts is None or cuts.chance(70):
+                _pull(stage, found)
+        _pull(stage, found)
+        assert stage.is_idle
+    finally:
+        stage.close()
+    return list(found.values())
+
+
+def _pull(stage: Stage, found: dict[str, list[Row]]) -> None:
+    for name, block in stage.pull():
+        assert 0 < block.rows <= stage.capacity
+        found[name].extend(rows_of(to_arrow(block)))
+
+
+def _pushes(stage: Stage, inputs: Sequence[Source], cuts: Choices | None) -> list[Any]:
+    """(port, channel, batches to come) of every channel."""
+    made = []
+    for node in inputs:
+        names = [name for name in node.schema.names if name != WATERMARK]
+        for channel in node.connector.channels():
+            reader = node.connector.open(channel, columns=names)
+            batches, ended = [], False
+            while not ended:
+                batch = reader.poll(1 << 20, 1.0)
+                ended = batch.ended
+                if batch.rows is not None:
+                    batches.extend(_cut(batch.rows, cuts))
+            stage.declare(node.name, channel)
+            made.append((node.name, channel, batches))
+    return made
+
+
+def _cut(rows: pa.RecordBatch, cuts: Choices | None) -> list[pa.RecordBatch]:
+    if cuts is None or rows.num_rows == 0:
+        return [rows]
+    most = cuts.pick([1, 3, 10, 1000])
+    made, start = [], 0
+    while start < rows.num_rows:
+        count = cuts.number(0 if cuts.chance(5) else 1, most)
+        made.append(rows.slice(start, count))
+        start += count
+    return made
+
+
+# ---- comparing -----------------------------------------------------------------------------
+
+
+def comparable(value: Any) -> Any:
+    """A value that is equal exactly to what means the same: NaN to NaN, a bool to no number."""
+    if isinstance(value, float):
+        return ("nan",) if math.isnan(value) else ("float", value)
+    return (type(value).__name__, value)
+
+
+def assert_same(found: list[Row], expected: list[Row], *, ordered: bool) -> None:
+    """Fail unless the rows are the same, with the same columns in the same order."""
+    one, other = (
+        [tuple((name, comparable(value)) for name, value in row.items()) for row in rows]
+        for rows in (found, expected)
+    )
+    if ordered and one != other:
+        at = next((k for k, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+        raise AssertionError(
+            f"{len(found)} rows, {len(expected)} expected; row {at} differs:\n"
+            f"  found    {found[at : at + 3]}\n  expected {expected[at : at + 3]}"
+        )
+    if not ordered and Counter(one) != Counter(other):
+        more, fewer = Counter(one) - Counter(other), Counter(other) - Counter(one)
+        raise AssertionError(
+            f"{len(found)} rows, {len(expected)} expected\n  not expected: {list(more)[:5]}\n"
+            f"  missing:      {list(fewer)[:5]}"
+        )
+
+
+def is_ordered(node: Any) -> bool:
+    """Do the rows of an operator come in one order, however blocks are cut?
+
+    Not where channels or the sides of a union mix; a window sorts its results. Late rows come as
+    the rows of their window do.
+    """
+    kind = node.kind
+    if kind == "late":
+        return is_ordered(node.input.input)
+    if kind == "window":
+        return True
+    if kind == "source":
+        return len(node.connector.channels()) == 1
+    return kind != "union" and all(is_ordered(source) for source in node.inputs)
+
+
+def order_matters(root: Any) -> bool:
+    """Does a result depend on the order of rows that several owners may change?
+
+    The rows of a key keep their order over one exchange from one channel, not behind another
+    exchange or union. Then states that look at the order and sums of floats may differ.
+    """
+    return any(_looks_at_order(node) and not _one_sender(node.input) for node in walk([root]))
+
+
+def _looks_at_order(node: Any) -> bool:
+    if node.kind == "process":
+        return any(e.needs_order for e in PROCESSES + TIMED if e.function.__name__ == node.function.name)
+    if node.kind == "window":
+        return not merges_exactly(tuple(a for _, a in node.aggregates), node.rows)
+    return False
+
+
+def _one_sender(node: Any) -> bool:
+    return all(each.kind not in ("process", "window", "union") for each in walk([node])) and (
+        is_ordered(node)
+    )
+
+
+def check(outputs: Sequence[Any], **options: Any) -> bool:
+    """Compare a run with the reference. False: a row fails in both, or only in the reference.
+
+    A column that nobody reads is not computed, so an error in it may stay away.
+    """
+    try:
+        expected = naive(outputs)
+    except ROW_ERRORS:
+        try:
+            run_staged(outputs, **options)
+        except ROW_ERRORS:
+            pass
+        return False
+    found = run_staged(outputs, **options)
+    for output, one, other in zip(outputs, found, expected, strict=True):
+        assert_same(one, other, ordered=is_ordered(output.node))
+    return True
+
+
+def shown(outputs: Sequence[Any]) -> str:
+    """The plan, for a report of what has failed."""
+    from headrace.plan.explain import explain_plan
+
+    return explain_plan(planned(outputs))
+

@@ -1,0 +1,14 @@
+"""Tests that run in both lives, and the strings that they try."""
+
+import pytest
+from hypothesis import strategies as st
+
+from headrace.stage.lives import interpreted
+
+LIVES = [lambda f: f, interpreted]
+life = pytest.mark.parametrize("life", LIVES, ids=["compiled", "interpreted"])
+
+CHARACTERS = st.one_of(
+    st.sampled_from("aAbB0 \0é߀ßΣσ一😀\U0010ffff"), st.characters(exclude_categories=["Cs"])
+)
+STRINGS = st.text(CHARACTERS, max_size=40)

@@ -1,0 +1,151 @@
+"""The command line: what users type, right and wrong."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from headrace import cli, doctor
+from headrace.plan.errors import DataError
+
+
+def said_and_code(capsys, *arguments):
+    try:
+        code = cli.main(list(arguments))
+    except SystemExit as stop:
+        code = stop.code
+    said = capsys.readouterr()
+    return said.out, said.err, code
+
+
+def test_the_version(capsys):
+    out, _, code = said_and_code(capsys, "--version")
+    assert re.fullmatch(r"headrace \d+\.\d+\.\d+\n", out)
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: command"),
+        (["demonstrate"], "invalid choice"),
+        (["bench"], "required: what"),
+        (["demo", "--seconds", "0"], "0 is not a time above zero"),
+        (["demo", "--seconds", "-1"], "-1 is not a time above zero"),
+        (["demo", "--seconds", "nan"], "nan is not a time above zero"),
+        (["demo", "--seconds", "soon"], "invalid _seconds value"),
+        (["bench", "stage", "--rows", "0"], "0 is not above zero"),
+        (["bench", "stage", "--repeat", "x"], "invalid"),
+        (["bench", "stage", "--figure", "ysb"], "no figure 'ysb'; there are: ysb_fused, "),
+    ],
+)
+def test_wrong_arguments_are_explained(capsys, arguments, message):
+    _, err, code = said_and_code(capsys, *arguments)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", [["demo"], ["bench", "stage"]])
+def test_a_plot_without_a_folder_is_refused_before_the_run(capsys, tmp_path, command):
+    missing = tmp_path / "none" / "a.png"
+    _, err, code = said_and_code(capsys, *command, "--plot", str(missing))
+    assert code == 1
+    assert "there is no folder" in err
+    _, err, code = said_and_code(capsys, *command, "--plot", str(tmp_path))
+    assert code == 1
+    assert "is a folder" in err
+
+
+def test_our_own_errors_are_messages_and_others_are_not_hidden(capsys, monkeypatch):
+    def fail(error):
+        def command(options):
+            raise error
+
+        return command
+
+    monkeypatch.setattr(cli, "_doctor", fail(DataError("the file is broken")))
+    out, err, code = said_and_code(capsys, "doctor")
+    assert (out, err, code) == ("", "headrace: the file is broken\n", 1)
+    monkeypatch.setattr(cli, "_doctor", fail(KeyboardInterrupt()))
+    assert said_and_code(capsys, "doctor")[1:] == ("stopped\n", 130)
+    monkeypatch.setattr(cli, "_doctor", fail(ZeroDivisionError("a bug")))
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["doctor"])
+
+
+def test_a_missed_figure_is_no_failure(capsys):
+    pytest.importorskip("polars")
+    options = ["--figure", "ysb_fused", "--rows", "2000", "--repeat", "1", "--json"]
+    out, err, code = said_and_code(capsys, "bench", "stage", *options)
+    assert code == 0
+    assert err == ""
+    assert json.loads(out)["correct"] is True
+
+
+def test_the_doctor_finds_a_working_installation(capsys):
+    out, _, code = said_and_code(capsys, "doctor")
+    assert code == 0
+    for word in ("Python", "numba", "CPUs", "cache", "compiled and right"):
+        assert word in out
+
+
+def test_the_doctor_names_what_is_missing_and_how_to_get_it(capsys, monkeypatch):
+    monkeypatch.setattr(doctor, "_installed", lambda name: None)
+    out, _, _ = said_and_code(capsys, "doctor")
+    assert "pip install 'headrace[plot]'" in out
+    assert "pip install 'headrace[bench]'" in out
+
+
+def test_the_doctor_says_what_does_not_work(capsys, monkeypatch):
+    def fail(output):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(doctor.hr, "run", fail)
+    out, _, code = said_and_code(capsys, "doctor")
+    assert code == 1
+    assert "failed: disk full" in out
+
+
+def test_the_doctor_tells_a_cold_cache_from_a_warm_one(tmp_path):
+    environment = {**os.environ, "HEADRACE_CACHE": str(tmp_path), "COLUMNS": "200"}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-m", "headrace.cli", "doctor"],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
+    assert "cold" in runs[0].stdout and "set by HEADRACE_CACHE" in runs[0].stdout
+    assert "warm: " in runs[1].stdout
+
+
+def test_the_demo_as_a_user_starts_it(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "headrace.cli", "demo", "--seconds", "0.6"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "verified" in run.stdout
+    assert "plot: headrace-demo.png" in run.stdout
+    assert (tmp_path / "headrace-demo.png").exists()
+    assert run.stderr == ""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    run = subprocess.run(
+        f"{sys.executable} -m headrace.cli doctor | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in run.stderr
