@@ -168,7 +168,9 @@ class Builder:
     def flat_map(self, stream: Stream) -> Stream:
         time = stream.node.time
         if time is not None and stream.schema[time] == hr.int64 and self.choose.chance(25):
-            with_float = stream.with_columns({self.fresh(): self.expressions(stream).exactly("float64")})
+            with_float = stream.with_columns(
+                {self.fresh(): self.expressions(stream).exactly("float64")}
+            )
             columns = [time, with_float.schema.names[-1]]
             carry = [name for name in self._some(with_float) if name != time]
             return with_float.flat_map(
@@ -290,9 +292,7 @@ class Builder:
         """Columns that are carried along; mostly with the event time."""
         time = stream.node.time
         return [
-            name
-            for name in stream.schema.names
-            if self.choose.chance(90 if name == time else 40)
+            name for name in stream.schema.names if self.choose.chance(90 if name == time else 40)
         ]
 
     def _key(self, stream: Stream) -> list[str]:

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from tests.choices import Choices
+from tests.naive import Row, naive, rows_of
+from tests.user_functions import PROCESSES, TIMED
 
 from headrace.job import planned
 from headrace.plan.aggregates import merges_exactly
 from headrace.plan.nodes import WATERMARK, Source, walk
-from headrace.stage.arrow import to_arrow
+from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
-
-from tests.choices import Choices
-from tests.naive import Row, naive, rows_of
-from tests.user_functions import PROCESSES, TIMED
 
 # What a row may do to a pipeline; anything else is a bug.
 ROW_ERRORS = (ArithmeticError, ValueError)
@@ -107,7 +106,9 @@ def assert_same(found: list[Row], expected: list[Row], *, ordered: bool) -> None
         for rows in (found, expected)
     )
     if ordered and one != other:
-        at = next((k for k, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+        at = next(
+            (k for k, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other))
+        )
         raise AssertionError(
             f"{len(found)} rows, {len(expected)} expected; row {at} differs:\n"
             f"  found    {found[at : at + 3]}\n  expected {expected[at : at + 3]}"
@@ -147,7 +148,9 @@ def order_matters(root: Any) -> bool:
 
 def _looks_at_order(node: Any) -> bool:
     if node.kind == "process":
-        return any(e.needs_order for e in PROCESSES + TIMED if e.function.__name__ == node.function.name)
+        return any(
+            e.needs_order for e in PROCESSES + TIMED if e.function.__name__ == node.function.name
+        )
     if node.kind == "window":
         return not merges_exactly(tuple(a for _, a in node.aggregates), node.rows)
     return False
@@ -183,4 +186,3 @@ def shown(outputs: Sequence[Any]) -> str:
     from headrace.plan.explain import explain_plan
 
     return explain_plan(planned(outputs))
-

@@ -4,6 +4,7 @@ import builtins
 import dataclasses
 import io
 import json
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -134,6 +135,16 @@ def test_the_ratio_is_the_median_of_pairs():
     assert found.ratio_best == 0.5
 
 
+def test_the_cores_that_a_program_used_are_measured():
+    def spin():
+        end = time.process_time() + 0.05
+        while time.process_time() < end:
+            pass
+
+    found = duel(lambda: spin, lambda: time.sleep(0.05), lambda _: True, rows=1, repeat=1)
+    assert found.our_cores[0] > 0.1 > found.their_cores[0]
+
+
 # ---------------------------------------------------------------- figures
 
 
@@ -213,6 +224,7 @@ def a_result(**changes):
     return {
         "figure": "ysb_fused",
         "ratio": 0.5,
+        "ratio_best": 0.4,
         "events_per_s_median": 5e7,
         "polars_events_per_s_median": 1e8,
         "correct": True,
@@ -253,8 +265,9 @@ def test_the_table_fits_a_terminal_and_says_what_was_missed():
 
 
 def test_the_table_says_what_was_wrong():
-    text = printed([a_result(correct=False, polars_threads=8)])
+    text = printed([a_result(correct=False, polars_threads=8, load_before=1.5)])
     assert "WRONG" in text
+    assert "others kept 1.5 cores busy" in text and "best against best: 0.40" in text
     assert "not the expected one" in text
     assert "8 threads, not 2" in text
 

@@ -1,11 +1,11 @@
 """Running pipelines: `run` drives one stage on the calling thread, from sources to sinks.
 
-    >>> import headrace as hr
-    >>> numbers = hr.read.memory({"n": [1, 2, 3]})
-    >>> doubled = numbers.with_columns(n=hr.col("n") * 2).write.collect()
-    >>> job = hr.run(doubled)
-    >>> job.status, doubled.result().to_pydict()
-    ('finished', {'n': [2, 4, 6]})
+>>> import headrace as hr
+>>> numbers = hr.read.memory({"n": [1, 2, 3]})
+>>> doubled = numbers.with_columns(n=hr.col("n") * 2).write.collect()
+>>> job = hr.run(doubled)
+>>> job.status, doubled.result().to_pydict()
+('finished', {'n': [2, 4, 6]})
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .plan.explain import explain_plan
 from .plan.nodes import WATERMARK, Node, Sink, Source
 from .plan.planner import Plan, plan
 from .plan.site import caller_site
-from .stage.arrow import to_arrow
+from .stage.blocks.arrow import to_arrow
 from .stage.failure import shortened
 from .stage.stage import DEFAULT_CAPACITY, Stage
 from .write import Output
@@ -129,9 +129,9 @@ class _Run:
 
     def open(self) -> None:
         """Sinks first: what is wrong with them shows before a row is read."""
-        for node in self.sinks.values():
-            self._opened.append(node.connector)
-            node.connector.open(node.schema)
+        for sink in self.sinks.values():
+            self._opened.append(sink.connector)
+            sink.connector.open(sink.schema)
         for node in self.sources:
             self._opened.append(node.connector)
             names = [name for name in node.schema.names if name != WATERMARK]
@@ -196,9 +196,7 @@ class _Run:
             connector.close()
 
 
-def planned(
-    outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True
-) -> Plan:
+def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True) -> Plan:
     """The plan of some outputs, checked."""
     nodes: list[Node] = []
     for output in outputs:

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from headrace.plan.schema import Schema
 from headrace.plan.types import SCALARS, optional
-from headrace.stage import arrow
-from headrace.stage import block as blocks
-from headrace.stage.arrow import Feed
-from headrace.stage.block import Block, Layout
-from headrace.stage.records import interpreted
+from headrace.stage.blocks import arrow
+from headrace.stage.blocks import block as blocks
+from headrace.stage.blocks.arrow import Feed
+from headrace.stage.blocks.block import Block, Layout
+from headrace.stage.memory.records import interpreted
 
 LIVES = ["compiled", "interpreted"]
 COMPILED = {

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import strategies as st
 
-from headrace.stage.lives import interpreted
+from headrace.stage.memory.lives import interpreted
 
 LIVES = [lambda f: f, interpreted]
 life = pytest.mark.parametrize("life", LIVES, ids=["compiled", "interpreted"])

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.stage.both import life
 
-from headrace.stage import arithmetic as a
-from headrace.stage.records import compiled
+from headrace.stage.memory import arithmetic as a
+from headrace.stage.memory.records import compiled
 
 LOW, HIGH = -(2**63), 2**63 - 1
 INTEGERS = st.one_of(

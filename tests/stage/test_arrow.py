@@ -13,10 +13,10 @@ from tests.stage.batches import LIVES, assert_same, batches, filled, life
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 from headrace.plan.types import SCALARS, optional
-from headrace.stage.arrow import Feed, to_arrow
-from headrace.stage.arrow_text import expand_bits
-from headrace.stage.block import Block, Layout
-from headrace.stage.records import interpreted
+from headrace.stage.blocks.arrow import Feed, to_arrow
+from headrace.stage.blocks.arrow_text import expand_bits
+from headrace.stage.blocks.block import Block, Layout
+from headrace.stage.memory.records import interpreted
 
 # ---- in and out ----------------------------------------------------------------------------------
 

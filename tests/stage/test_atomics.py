@@ -2,9 +2,16 @@
 
 import threading
 
-from headrace.stage import memory
-from headrace.stage.atomics import cas, fetch_add, load_acquire, load_sc, pause, store_release
-from headrace.stage.records import compiled, i32, i64, interpreted, line, record
+from headrace.stage.memory import access as memory
+from headrace.stage.memory.atomics import (
+    cas,
+    fetch_add,
+    load_acquire,
+    load_sc,
+    pause,
+    store_release,
+)
+from headrace.stage.memory.records import compiled, i32, i64, interpreted, line, record
 
 
 @record

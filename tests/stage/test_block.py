@@ -12,9 +12,9 @@ from tests.stage.batches import LIVES, assert_same, batches, filled, life
 
 from headrace.plan.schema import Schema
 from headrace.plan.types import SCALARS, optional
-from headrace.stage.arrow import Feed, to_arrow
-from headrace.stage.block import Block, BlockRecord, Layout, gather, scatter
-from headrace.stage.records import LINE
+from headrace.stage.blocks.arrow import Feed, to_arrow
+from headrace.stage.blocks.block import Block, BlockRecord, Layout, gather, scatter
+from headrace.stage.memory.records import LINE
 
 # ---- blocks --------------------------------------------------------------------------------------
 

@@ -39,9 +39,10 @@ from headrace.plan.types import (
     string,
     timestamp,
 )
-from headrace.stage import cache, functions
+from headrace.stage import cache
 from headrace.stage.functions import (
     check,
+    checking,
     compiled_function,
     fingerprint,
     plain_function,
@@ -1034,7 +1035,7 @@ def test_the_cache_folder_can_be_carried_elsewhere(tmp_path, keep_times):
 
 def test_a_known_function_is_not_compiled_to_be_checked(monkeypatch):
     outputs = checked(running, float64, state=TOTALS).outputs
-    monkeypatch.setattr(functions, "_ask_numba", None)
+    monkeypatch.setattr(checking, "_ask_numba", None)
     assert checked(running, float64, state=TOTALS).outputs == outputs
 
 

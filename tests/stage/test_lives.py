@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headrace.stage import lives
-from headrace.stage.lives import compiled, digest, interpreted
+from headrace.stage.memory import lives
+from headrace.stage.memory.lives import compiled, interpreted
 
 
 @compiled
@@ -29,12 +29,8 @@ def test_interpreted_twins():
     assert interpreted(countdown, countdown=lambda n: 7)(5) == 7  # a planted bug
 
 
-def test_digests():
-    assert digest() == digest() and len(digest()) == 16
-
-
 LIBRARY = """
-from headrace.stage.records import compiled
+from headrace.stage.memory.records import compiled
 @compiled
 def answer(x):
     return x + 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numba.core.errors import TypingError
 from tests.stage.both import LIVES, life
 
-from headrace.stage.atomics import (
+from headrace.stage.memory.atomics import (
     cas,
     exchange,
     fetch_add,
@@ -21,7 +21,7 @@ from headrace.stage.atomics import (
     store_release,
     store_sc,
 )
-from headrace.stage.records import (
+from headrace.stage.memory.records import (
     ARRAYS,
     KINDS,
     array,

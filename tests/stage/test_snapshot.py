@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import StateError
 from headrace.job import planned
-from headrace.stage.arrow import to_arrow
+from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage
 from headrace.stage.store import GROUPS
@@ -56,7 +57,9 @@ def pipeline():
     )
     again = windows.window(hr.tumbling(40)).agg(rows=hr.sum("rows"))
     outputs = [tracked.write.null(name="tracked"), windows.write.null(name="windows")]
-    return planned([*outputs, again.write.null(name="again"), windows.late().write.null(name="late")])
+    return planned(
+        [*outputs, again.write.null(name="again"), windows.late().write.null(name="late")]
+    )
 
 
 PLAN = pipeline()
@@ -186,7 +189,7 @@ def test_key_groups_go_to_other_owners(owners):
     snapshot = stage.snapshot()
     bounds = [GROUPS * k // owners for k in range(owners + 1)]
     total = 0
-    for first, last in zip(bounds, bounds[1:], strict=False):
+    for first, last in pairwise(bounds):
         part = Stage(keyed_sum().whole, compiled=False)
         part.restore(snapshot, groups=range(first, last))
         total += part.snapshot().records

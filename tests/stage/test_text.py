@@ -7,10 +7,10 @@ from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
 from tests.stage.both import STRINGS, life
 
-from headrace.stage.heap import new_heap
-from headrace.stage.letter_case import upper_words
-from headrace.stage.records import compiled, i64, interpreted, make_record, optional
-from headrace.stage.text import blob, text, words
+from headrace.stage.memory.records import compiled, i64, interpreted, make_record, optional
+from headrace.stage.strings.heap import new_heap
+from headrace.stage.strings.letter_case import upper_words
+from headrace.stage.strings.text import blob, text, words
 
 many = settings(max_examples=150, deadline=None)
 

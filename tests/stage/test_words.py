@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.stage.both import STRINGS, life
 
-from headrace.stage import words as w
-from headrace.stage.hashing import hash_words
-from headrace.stage.heap import new_heap, release_overflow, take
-from headrace.stage.letter_case import lower_words, upper_words
-from headrace.stage.records import compiled
-from headrace.stage.text import blob, text, words
-from headrace.stage.words import View, views
+from headrace.stage.memory.records import compiled
+from headrace.stage.strings import words as w
+from headrace.stage.strings.hashing import hash_words
+from headrace.stage.strings.heap import new_heap, release_overflow, take
+from headrace.stage.strings.letter_case import lower_words, upper_words
+from headrace.stage.strings.text import blob, text, words
+from headrace.stage.strings.words import View, views
 
 many = settings(max_examples=150, deadline=None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,8 @@ import pyarrow as pa
 import headrace as hr
 from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import plan
-from headrace.stage.arrow import to_arrow
-from headrace.stage.layout import Layout
+from headrace.stage.blocks.arrow import to_arrow
+from headrace.stage.blocks.layout import Layout
 from headrace.stage.stage import DEFAULT_CAPACITY, Stage
 from headrace.stream import Stream
 from headrace.workloads import keyed, ysb
@@ -57,6 +58,24 @@ def import_polars() -> Any:
             "  fix: pip install 'headrace[bench]'"
         ) from None
     return polars
+
+
+def load_of_others(seconds: float = 0.2) -> float | None:
+    """How many cores are busy while this process sleeps; None where the system does not tell."""
+    before = _busy_seconds()
+    time.sleep(seconds)
+    after = _busy_seconds()
+    return None if before is None or after is None else round((after - before) / seconds, 2)
+
+
+def _busy_seconds() -> float | None:
+    """CPU seconds of all processes since the machine was started."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system = (int(part) for part in file.readline().split()[1:4])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 class StageProgram:
@@ -163,7 +182,7 @@ def _against_polars(
     def on_round(number: int) -> None:
         say(f"round {number} of {settings.repeat}" if number else "warming up")
 
-    rows, repeat = program.rows, settings.repeat
+    rows, repeat, load = program.rows, settings.repeat, load_of_others()
     found: Duel = duel(program.prepare, theirs, check, rows=rows, repeat=repeat, on_round=on_round)
     assert isinstance(figure.must_reach, float)
     return {
@@ -184,6 +203,9 @@ def _against_polars(
         "result_rows": expected.num_rows,
         "threads": 1,
         "polars_threads": polars.thread_pool_size(),
+        "cores_used": round(statistics.median(found.our_cores), 2),
+        "polars_cores_used": round(statistics.median(found.their_cores), 2),
+        "load_before": load,
         "polars_version": polars.__version__,
     }
 

@@ -1,7 +1,9 @@
 """Measuring two programs against each other on a machine that others use as well.
 
 The two run in turns, so that whatever else the machine does hits both, and the ratio is the median
-over the pairs of neighbours. Every result is checked, outside the time that is measured.
+over the pairs of neighbours. Every result is checked, outside the time that is measured. One thread
+against several stays flattered where others keep cores busy; the load before the run and the cores
+that each program got tell.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ class Duel:
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
     correct: bool = True
+    our_cores: list[float] = field(default_factory=list)  # CPU seconds of the process per second
+    their_cores: list[float] = field(default_factory=list)
 
     @property
     def ratio(self) -> float:
@@ -57,12 +61,13 @@ class Duel:
         return self.rows / statistics.median(times)
 
 
-def measure(program: Program) -> tuple[float, pa.Table]:
-    """Seconds and result of one run; garbage of earlier ones is collected before."""
+def measure(program: Program) -> tuple[float, float, pa.Table]:
+    """Seconds, cores used and result of one run; garbage of earlier ones is collected before."""
     gc.collect()
-    started = time.perf_counter()
+    cpu, started = time.process_time(), time.perf_counter()
     result = program()
-    return time.perf_counter() - started, result
+    seconds = time.perf_counter() - started
+    return seconds, (time.process_time() - cpu) / max(seconds, 1e-9), result
 
 
 def duel(
@@ -84,9 +89,13 @@ def duel(
     found = Duel(rows)
     for number in range(repeat + 1):
         on_round(number)
-        for program, times in ((prepare(), found.ours), (theirs, found.theirs)):
-            seconds, result = measure(program)
+        for program, times, shares in (
+            (prepare(), found.ours, found.our_cores),
+            (theirs, found.theirs, found.their_cores),
+        ):
+            seconds, cores, result = measure(program)
             found.correct &= check(result)
             if number:
                 times.append(seconds)
+                shares.append(cores)
     return found

@@ -13,6 +13,7 @@ from rich.text import Text
 from .harness import MissingPackage
 
 OURS, THEIRS, LIMIT = "#2f6db3", "#b9bec6", "#c8412b"
+BUSY = 0.3  # cores that others use; beyond it a ratio is to be doubted
 
 
 def table(results: Sequence[dict[str, Any]]) -> RenderableType:
@@ -67,6 +68,11 @@ def _remarks(results: Sequence[dict[str, Any]]) -> list[str]:
         if result.get("polars_threads", 2) != 2:
             threads = result["polars_threads"]
             remarks.append(f"{name}: Polars had {threads} threads, not 2 (POLARS_MAX_THREADS)")
+        if (result.get("load_before") or 0) > BUSY:
+            remarks.append(
+                f"{name}: others kept {result['load_before']:g} cores busy, which flatters one "
+                f"thread against two; best against best: {result['ratio_best']:.2f} ×"
+            )
         if "copied_columns" in result:
             remarks.append(
                 f"{name}: {result['rows']:,} rows; the source copies all "

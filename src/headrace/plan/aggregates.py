@@ -12,7 +12,7 @@ from .types import DataType, float64, int64
 
 @dataclass(frozen=True)
 class Accumulator:
-    """One kept value. role: "count" (of rows, or of values that are not null), "total" or "value"."""
+    """One kept value. role: "count" (of rows, or of values not null), "total" or "value"."""
 
     number: int  # of the aggregate
     role: str

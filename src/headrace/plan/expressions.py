@@ -123,7 +123,7 @@ class Coalesce(Expression):
 
 @dataclass(frozen=True)
 class When(Expression):
-    """The value of the first true condition, else `otherwise`; conditions[i] goes with values[i]."""
+    """The value of the first true condition, else `otherwise`; conditions[i] is for values[i]."""
 
     conditions: tuple[Expression, ...]
     values: tuple[Expression, ...]

@@ -24,7 +24,7 @@ def chains(roots: Sequence[Node], fuse: str = "auto") -> list[tuple[Node, ...]]:
     """The operators that kernels run, in chains, each after those that feed it.
 
     A chain has one input. In it stand filters, projections and static joins, at most one function
-    that yields rows, and at its end perhaps a window. `fuse="none"` makes a chain of every operator.
+    that yields rows, and at its end perhaps a window. `fuse="none"` makes every operator a chain.
     """
     readers = consumers(roots)
     made: dict[int, list[Node]] = {}  # id of the last node of a chain -> the chain

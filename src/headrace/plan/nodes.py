@@ -37,7 +37,9 @@ class Tumbling:
     offset: int = 0
 
     def __str__(self) -> str:
-        return f"tumbling({self.size})" if not self.offset else f"tumbling({self.size}+{self.offset})"
+        return (
+            f"tumbling({self.size})" if not self.offset else f"tumbling({self.size}+{self.offset})"
+        )
 
 
 @dataclass(frozen=True)
@@ -294,7 +296,9 @@ def walk(roots: Sequence[Node]) -> Iterator[Node]:
             stack.extend((source, False) for source in reversed(node.inputs))
 
 
-def transform(roots: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> list[Node]:
+def transform(
+    roots: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]
+) -> list[Node]:
     """The graph rebuilt from its sources on: change(node, its new inputs) gives the new node."""
     made: dict[int, Node] = {}
     for node in walk(roots):

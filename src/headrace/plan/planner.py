@@ -119,5 +119,3 @@ def _after_their_senders(stages: list[list[Node]]) -> list[list[Node]]:
         ordered.append(ready)
         known.update(node.name for node in ready if isinstance(node, Exchange))
     return ordered
-
-

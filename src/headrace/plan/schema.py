@@ -91,7 +91,9 @@ class Schema:
 
     def to_arrow(self) -> pa.Schema:
         """The Arrow schema of this schema."""
-        return pa.schema([pa.field(f.name, f.type.to_arrow(), f.type.nullable) for f in self.fields])
+        return pa.schema(
+            [pa.field(f.name, f.type.to_arrow(), f.type.nullable) for f in self.fields]
+        )
 
 
 def schema_of_arrow(given: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:

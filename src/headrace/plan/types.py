@@ -1,10 +1,10 @@
 """The types of columns: eleven scalars, each of which may be nullable.
 
-    >>> from headrace.plan.types import int64, optional, string
-    >>> optional(int64)
-    optional(int64)
-    >>> string.to_arrow()
-    DataType(string)
+>>> from headrace.plan.types import int64, optional, string
+>>> optional(int64)
+optional(int64)
+>>> string.to_arrow()
+DataType(string)
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ SCALARS = {
     )
 }
 
-_TO_ARROW = {
+_TO_ARROW: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
     "int8": pa.int8(),
     "int16": pa.int16(),

@@ -16,12 +16,12 @@ from headrace.plan.expressions import Column
 from headrace.plan.nodes import WATERMARK, Project, Source
 from headrace.plan.schema import Field, Schema
 
-from .block import Block
+from .blocks.block import Block
+from .blocks.layout import BlockRecord
 from .failure import explain_failure
 from .generate.context import Chain
 from .kernel import Kernel
-from .layout import BlockRecord
-from .records import array, compiled, flags, i64, i64s, interpreted, line, record
+from .memory.records import array, compiled, flags, i64, i64s, interpreted, line, record
 from .task import window_start
 
 NEVER = -(1 << 63)  # a watermark before all times

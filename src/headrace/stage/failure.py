@@ -16,8 +16,8 @@ import numpy as np
 from headrace.plan.errors import HeadraceError
 from headrace.plan.nodes import HIDDEN
 
-from .arrow import to_arrow
-from .block import Block, gather
+from .blocks.arrow import to_arrow
+from .blocks.block import Block, gather
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 LONGEST = 60  # characters shown of a value

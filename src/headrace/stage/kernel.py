@@ -10,21 +10,21 @@ import numpy as np
 from headrace.plan.nodes import Process, WindowAggregate
 from headrace.plan.schema import Schema
 
-from .block import Block
+from .blocks.block import Block
+from .blocks.layout import Layout
 from .functions import quiet, state_record
 from .generate.chain import kernel_text
 from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
-from .heap import new_heap
-from .layout import Layout
 from .module import build
 from .store import KeyedStore
+from .strings.heap import new_heap
+from .strings.text import words
+from .strings.words import View
 from .support import forget_frame
 from .tables import StoreFunctions, load_table, store_functions
 from .task import CONSUMED, IN_ROW, NEED_MEMORY, NOT_SELECTED, Task
-from .text import words
 from .windows import OpenWindows
-from .words import View
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
 
@@ -181,7 +181,10 @@ class Kernel:
         if self.late_output is not None:
             self.task.late_output = self.late_output.address
         if self.made.resources.creates_text:
-            self.task.heap = self.output.heap.address
+            heap = self.output.heap
+            self.task.heap = heap.address
+            if self.late_output is not None:
+                self.late_output.hold([heap])
 
     def _make_room(self) -> None:
         task = self.task

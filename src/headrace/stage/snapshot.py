@@ -227,7 +227,9 @@ def _with_place(rows: pa.RecordBatch, hashes: np.ndarray, window: int | None) ->
 
 def _difference(identity: str, saved: dict[str, Any], now: dict[str, Any]) -> str:
     """What changed between the pipeline that saved a state and the one it is given to."""
-    said = [f"{what}: saved {saved[what]}, now {now[what]}" for what in now if saved[what] != now[what]]
+    said = [
+        f"{what}: saved {saved[what]}, now {now[what]}" for what in now if saved[what] != now[what]
+    ]
     return (
         f"the saved state of {identity} does not fit the pipeline: {'; '.join(said)}\n"
         "  fix: give the operator a new name to start it empty, or undo the change"

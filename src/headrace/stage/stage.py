@@ -28,11 +28,11 @@ from headrace.plan.nodes import WATERMARK, Late, MapBatches, Node, Source, Union
 from headrace.plan.planner import StagePlan
 from headrace.plan.schema import Schema
 
-from .arrow import Feed
-from .block import Block
+from .blocks.arrow import Feed
+from .blocks.block import Block
+from .blocks.layout import Layout
 from .clock import FOREVER, NEVER, SourceClock
 from .generate.context import Chain
-from .layout import Layout
 from .snapshot import KernelState, Snapshot, new_token
 from .units import LATE, MAIN, BatchesUnit, Channel, KernelUnit, OutputUnit, Unit
 
@@ -105,7 +105,7 @@ class Stage:
         self.outputs: dict[str, OutputUnit] = {}
         self._units: list[Unit] = []
         self._pushed: deque[tuple[Any, ...]] = deque()
-        self._stack: list[_Work] = []
+        self._stack: list[_Rows | _Mark | _Advance] = []
         self._readers_left: dict[int, int] = {}  # of each block in flight
         self._ready: deque[OutputUnit] = deque()
         self._token: str | None = None  # of the last snapshot
@@ -250,7 +250,7 @@ class Stage:
         for before, after in zip((None, *snapshots), snapshots, strict=False):
             if after.since != (None if before is None else before.token):
                 raise StateError(
-                    "these snapshots do not follow each other: give a base, then its deltas in order"
+                    "these snapshots do not follow each other: give a base, then its deltas"
                 )
         states = {state.identity: state for state in self._kernel_states()}
         last = snapshots[-1]

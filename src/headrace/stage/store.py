@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .heap import Heap, new_heap
-from .instructions import prefetch
-from .records import LINE, compiled, i32s, i64, i64s, line, record
-from .words import SHORT, byte_length, equal_words, keep_words
+from .memory.instructions import prefetch
+from .memory.records import LINE, compiled, i32s, i64, i64s, line, record
+from .strings.heap import Heap, new_heap
+from .strings.words import SHORT, byte_length, equal_words, keep_words
 
 TAG = 0xFFFFFFFF  # the low half of a hash
 NUMBER_SHIFT = 32

@@ -7,10 +7,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.imputils import lower_builtin
+from numba.core.imputils import impl_ret_borrowed, lower_builtin
 from numba.extending import intrinsic, overload, type_callable
 
-from .records import compiled
+from .memory.records import compiled
 
 
 @compiled
@@ -33,7 +33,8 @@ def present(value: Any) -> Any:
 @intrinsic
 def _unwrap(typingctx, value):
     def lower(context, builder, signature, args):
-        return context.cast(builder, args[0], value, value.type)
+        made = context.cast(builder, args[0], value, value.type)
+        return impl_ret_borrowed(context, builder, value.type, made)
 
     return value.type(value), lower
 
@@ -89,9 +90,7 @@ def frame_bytes(generator: Any) -> int:
 
 @type_callable(suspend)
 def _type_suspend(context):
-    return lambda generator, address: (
-        types.none if isinstance(generator, types.Generator) else None
-    )
+    return lambda generator, address: types.none if isinstance(generator, types.Generator) else None
 
 
 @type_callable(resume)

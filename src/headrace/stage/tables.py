@@ -15,8 +15,9 @@ from headrace.plan.nodes import KEY_HASH, TableJoin, extended
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import int64
 
-from .arrow import Feed, to_arrow
-from .block import Block
+from .blocks.arrow import Feed, to_arrow
+from .blocks.block import Block
+from .blocks.layout import Layout
 from .generate.stores import (
     StoreLayout,
     find_text,
@@ -25,7 +26,6 @@ from .generate.stores import (
     record_text,
     save_text,
 )
-from .layout import Layout
 from .module import build
 from .store import KeyedStore
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .hashing import hash_int
-from .records import array, compiled, i64, i64s, line, record
+from .memory.records import array, compiled, i64, i64s, line, record
 from .store import Store
+from .strings.hashing import hash_int
 
 # What a kernel answers. An error at a row is raised; `task.row` says which row it was.
 CONSUMED = 0  # all input is done

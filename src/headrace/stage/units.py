@@ -12,13 +12,13 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 from headrace.plan.nodes import MapBatches, Node
 
-from .arrow import Feed, to_arrow
-from .block import Block
+from .blocks.arrow import Feed, to_arrow
+from .blocks.block import Block
+from .blocks.layout import Layout
 from .clock import NEVER
 from .failure import explain_failure
 from .generate.context import Chain
 from .kernel import Kernel
-from .layout import Layout
 from .task import CONSUMED
 
 MAIN, LATE = "main", "late"

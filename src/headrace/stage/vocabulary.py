@@ -1,7 +1,5 @@
 """Every name that generated kernels use, in both lives."""
 
-# ruff: noqa: F401 - what is imported here is exported by NAMES
-
 from __future__ import annotations
 
 from functools import cache
@@ -11,7 +9,8 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
-from .arithmetic import (
+from .blocks.layout import BlockRecord
+from .memory.arithmetic import (
     HIGHEST,
     LOWEST,
     absolute,
@@ -30,11 +29,7 @@ from .arithmetic import (
     to_float32,
     true_divide,
 )
-from .hashing import combine, hash_float, hash_int, hash_words
-from .heap import Heap
-from .layout import BlockRecord
-from .letter_case import lower_words, upper_words
-from .records import (
+from .memory.records import (
     compiled,
     copy_record,
     f32s,
@@ -64,6 +59,22 @@ from .store import (
     prefetch_entry,
     prefetch_slot,
 )
+from .strings.hashing import combine, hash_float, hash_int, hash_words
+from .strings.heap import Heap
+from .strings.letter_case import lower_words, upper_words
+from .strings.text import blob, text, words
+from .strings.words import (
+    char_length,
+    compare_words,
+    concat_words,
+    contains_words,
+    ends_with_words,
+    equal_words,
+    keep_words,
+    order_prefix,
+    starts_with_words,
+    views,
+)
 from .support import frame_bytes, maybe, only, present, resume, suspend
 from .task import (
     BEFORE_COMMIT,
@@ -78,42 +89,99 @@ from .task import (
     find_pane,
     window_start,
 )
-from .text import blob, text, words
-from .words import (
-    char_length,
-    compare_words,
-    concat_words,
-    contains_words,
-    ends_with_words,
-    equal_words,
-    keep_words,
-    order_prefix,
-    starts_with_words,
-    views,
-)
 
 NULL_HASH = 0x51ED270B27B4A3C5  # of a key that is null
 
-NAMES = (
-    "HIGHEST LOWEST absolute add float_floor_divide float_less float_order float_remainder "
-    "float_to_int floor_divide multiply narrow negate remainder subtract to_float32 true_divide "
-    "BlockRecord compiled copy_record f32s f64s flags i8s i16s i32s i64s make_record "
-    "NO_WINDOW NUMBER_SHIFT TAG Store add_number changed_bytes entry_address entry_at is_full "
-    "keep_changed kept_bytes lacks_bytes note_change prefetch_entry prefetch_slot "
-    "frame_bytes maybe only present resume suspend "
-    "BEFORE_COMMIT CONSUMED IN_ROW NEED_MEMORY NOT_SELECTED OUTPUT_FULL RUNNING Panes Task "
-    "find_pane window_start Heap blob char_length combine compare_words concat_words "
-    "contains_words ends_with_words equal_words hash_float hash_int hash_words keep_words "
-    "lower_words order_prefix starts_with_words text upper_words views words "
-    "NULL_HASH NAN INFINITY"
-).split()
-
-__all__ = [*NAMES, "interpreted_names"]
+__all__ = [
+    "BEFORE_COMMIT",
+    "CONSUMED",
+    "HIGHEST",
+    "INFINITY",
+    "IN_ROW",
+    "LOWEST",
+    "NAN",
+    "NEED_MEMORY",
+    "NOT_SELECTED",
+    "NO_WINDOW",
+    "NULL_HASH",
+    "NUMBER_SHIFT",
+    "OUTPUT_FULL",
+    "RUNNING",
+    "TAG",
+    "BlockRecord",
+    "Heap",
+    "Panes",
+    "Store",
+    "Task",
+    "absolute",
+    "add",
+    "add_number",
+    "blob",
+    "changed_bytes",
+    "char_length",
+    "combine",
+    "compare_words",
+    "compiled",
+    "concat_words",
+    "contains_words",
+    "copy_record",
+    "ends_with_words",
+    "entry_address",
+    "entry_at",
+    "equal_words",
+    "f32s",
+    "f64s",
+    "find_pane",
+    "flags",
+    "float_floor_divide",
+    "float_less",
+    "float_order",
+    "float_remainder",
+    "float_to_int",
+    "floor_divide",
+    "frame_bytes",
+    "hash_float",
+    "hash_int",
+    "hash_words",
+    "i8s",
+    "i16s",
+    "i32s",
+    "i64s",
+    "is_full",
+    "keep_changed",
+    "keep_words",
+    "kept_bytes",
+    "lacks_bytes",
+    "lower_words",
+    "make_record",
+    "maybe",
+    "multiply",
+    "narrow",
+    "negate",
+    "note_change",
+    "only",
+    "order_prefix",
+    "prefetch_entry",
+    "prefetch_slot",
+    "present",
+    "remainder",
+    "resume",
+    "starts_with_words",
+    "subtract",
+    "suspend",
+    "text",
+    "to_float32",
+    "true_divide",
+    "upper_words",
+    "views",
+    "window_start",
+    "words",
+]
 
 
 @cache
 def interpreted_names() -> dict[str, Any]:
     """The same names with every compiled function interpreted."""
-    made = {name: globals()[name] for name in NAMES}
+    made = {name: globals()[name] for name in __all__}
     twins = {n: interpreted(v) for n, v in made.items() if isinstance(v, Dispatcher)}
     return {**made, **twins, "compiled": lambda function: function}

@@ -8,8 +8,8 @@ import numpy as np
 
 from headrace.plan.nodes import Tumbling
 
-from .hashing import hash_int
 from .store import KeyedStore
+from .strings.hashing import hash_int
 from .task import Panes
 
 FIRST_SLOTS = 16

@@ -28,8 +28,8 @@ import pyarrow as pa
 from headrace.job import planned
 from headrace.plan.nodes import KEY_HASH, WATERMARK, Exchange, Received, Source
 from headrace.plan.planner import Plan, StagePlan
-from headrace.stage.arrow import to_arrow
-from headrace.stage.block import Block, scatter
+from headrace.stage.blocks.arrow import to_arrow
+from headrace.stage.blocks.block import Block, scatter
 from headrace.stage.stage import Stage
 from headrace.stage.store import GROUP_SHIFT, GROUPS
 from headrace.write import Output

@@ -192,5 +192,3 @@ def _carriers(roots: Sequence[Node]) -> set[int]:
             ):
                 found.add(id(node))
     return found
-
-

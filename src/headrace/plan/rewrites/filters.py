@@ -12,24 +12,27 @@ from ..nodes import Filter, Node, Project, Source, TableJoin, Union, consumers, 
 
 def push_filters(roots: Sequence[Node]) -> list[Node]:
     """Each filter as near to its source as it can stand."""
-    current = list(roots)
-    while True:
-        readers = consumers(current)
-        moved = False
+    current, moved = list(roots), True
+    while moved:
+        current, moved = _push_one(current)
+    return current
 
-        def change(node: Node, inputs: tuple[Node, ...]) -> Node:
-            nonlocal moved
-            # an input that others read too must keep its rows
-            if isinstance(node, Filter) and len(readers[id(node.input)]) == 1 and not moved:
-                pushed = _past(node, inputs[0])
-                if pushed is not None:
-                    moved = True
-                    return pushed
-            return node.with_inputs(*inputs)
 
-        current = transform(current, change)
-        if not moved:
-            return current
+def _push_one(roots: Sequence[Node]) -> tuple[list[Node], bool]:
+    """One filter, past one operator; and whether there was one to move."""
+    readers, moved = consumers(roots), False
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        nonlocal moved
+        # an input that others read too must keep its rows
+        if isinstance(node, Filter) and len(readers[id(node.input)]) == 1 and not moved:
+            pushed = _past(node, inputs[0])
+            if pushed is not None:
+                moved = True
+                return pushed
+        return node.with_inputs(*inputs)
+
+    return transform(roots, change), moved
 
 
 def _past(node: Filter, source: Node) -> Node | None:

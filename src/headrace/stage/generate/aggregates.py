@@ -18,6 +18,7 @@ from .expressions import Scope
 from .stores import StoreLayout, value_of
 from .writer import Value, Writer
 
+
 @dataclass(frozen=True)
 class Update:
     """A field of the record and the words of its new value; `only_if` says when it changes."""
@@ -83,7 +84,9 @@ class AggregateCode:
                 made.append(Update(field, (new,)))
             elif part.role == "total":
                 word = given.word if not part.type.is_float else f"float({given.word})"
-                code = f"{field.word} + {word}" if part.type.is_float else f"add({field.word}, {word})"
+                code = (
+                    f"{field.word} + {word}" if part.type.is_float else f"add({field.word}, {word})"
+                )
                 made.append(Update(field, (self._guarded(writer, code, field, valid),)))
             else:
                 first = next((p for p in parts if p.role == "count"), None)
@@ -167,5 +170,3 @@ def _extreme(
         return Update(field, given.words, writer.let(better, "b"))
     value = writer.let(f"{given.word} if {better} else {field.word}")
     return Update(field, (value,))
-
-

@@ -120,9 +120,7 @@ def _filter_pass(context: Context, front: Sequence[Filter]) -> None:
         writer.line(f"chosen += 1 if {is_true(scope, front[-1].predicate)} else 0")
 
 
-def _early_join(
-    chain: Chain, rest: Sequence[Node]
-) -> tuple[TableJoin, list[Expression]] | None:
+def _early_join(chain: Chain, rest: Sequence[Node]) -> tuple[TableJoin, list[Expression]] | None:
     """The first join and its key over the input's columns, where its matches can be found first.
 
     A short loop that only looks rows up keeps many more of them in flight than one that does

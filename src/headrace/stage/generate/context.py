@@ -18,7 +18,7 @@ from headrace.plan.nodes import (
 )
 from headrace.plan.schema import Schema
 
-from ..layout import Layout
+from ..blocks.layout import Layout
 from .expressions import Resources, Scope, hash_code
 from .layouts import state_layout, table_layout
 from .stores import (

@@ -123,9 +123,7 @@ def _commit(context: Context, emitter: Process, place: str) -> None:
     context.note_change("entry", "task.number")
 
 
-def _keep_strings(
-    context: Context, layout: StoreLayout, texts: Sequence[str], place: str
-) -> None:
+def _keep_strings(context: Context, layout: StoreLayout, texts: Sequence[str], place: str) -> None:
     writer = context.writer
     writer.line("new, kept = StateFields(task.scratch), StateFields(entry.state.address)")
     pairs = [(layout.value(name, "new"), layout.value(name, "kept")) for name in texts]

@@ -180,7 +180,9 @@ class Scope:
             return Value(kind, (self.writer.let(compare(op, left, right)),), valid)
         if kind.is_float:
             x, y = as_float(left), as_float(right)
-            code = f"{FLOAT_OPERATIONS[op]}({x}, {y})" if op in FLOAT_OPERATIONS else f"{x} {op} {y}"
+            code = (
+                f"{FLOAT_OPERATIONS[op]}({x}, {y})" if op in FLOAT_OPERATIONS else f"{x} {op} {y}"
+            )
         else:
             code = f"{INTEGER_OPERATIONS[op]}({left.word}, {right.word})"
             if kind.name == "date":

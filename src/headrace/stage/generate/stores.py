@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from headrace.plan.types import DataType
 
-from ..layout import KIND_OF_TYPE
+from ..blocks.layout import KIND_OF_TYPE
 from .expressions import hash_code, zero
 from .writer import Value, Writer
-
 
 # locals of a kernel, and the header fields they are loaded from
 LOCATION = {"index": "index", "mask": "mask", "chunks": "chunks", "shift": "chunk_shift"}
@@ -251,7 +250,9 @@ def keep(writer: Writer, given: Value, kept: Value) -> None:
         assign(writer, kept, given)
         return
     head, tail = given.words
-    assign(writer, kept, Value(given.type, (head, f"keep_words({head}, {tail}, heap)"), given.valid))
+    assign(
+        writer, kept, Value(given.type, (head, f"keep_words({head}, {tail}, heap)"), given.valid)
+    )
 
 
 def order_text(layout: StoreLayout) -> str:
@@ -303,7 +304,8 @@ def {p}_sort(store, address):
             middle, end = min(start + width, count), min(start + 2 * width, count)
             left, right = start, middle
             for at in range(start, end):
-                if right >= end or (left < middle and {p}_before(store, pairs, here + left, here + right)):
+                first, second = here + left, here + right
+                if right >= end or (left < middle and {p}_before(store, pairs, first, second)):
                     taken = left
                     left += 1
                 else:
@@ -359,7 +361,7 @@ def load(store_address, block_address, row, replace):
 
 def save_text(layout: StoreLayout) -> str:
     """save(store, numbers, count, block): append records to a block: key, values, hash."""
-    writer = Writer()
+    writer, last = Writer(), len(_kinds(layout))
     with writer.block("for k in range(count):"):
         writer.line(f"entry = {entry_code(layout, 'store', 'numbers[k]')}")
         writer.line(f"fields = {layout.values_of('entry')}")
@@ -367,14 +369,14 @@ def save_text(layout: StoreLayout) -> str:
         values += [layout.value(name, "fields") for name, _ in layout.values]
         for k, value in enumerate(values):
             assign(writer, _column_place(writer, k, value.type, "block.rows + k"), value)
-        writer.line(f"column_{len(values)}[block.rows + k] = entry.hash")
+        writer.line(f"column_{last}[block.rows + k] = entry.hash")
     writer.line("block.rows += count")
     return f"""
 
 @compiled
 def save(store_address, numbers_address, count, block_address):
     store, block, numbers = Store(store_address), BlockRecord(block_address), i32s(numbers_address)
-{_bind_block(layout)}    column_{len(_kinds(layout))} = i64s(block.columns[{len(_kinds(layout))}].data)
+{_bind_block(layout)}    column_{last} = i64s(block.columns[{last}].data)
 {writer.text()}"""
 
 

@@ -24,7 +24,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import models, register_model
 
-from headrace.stage.instructions import BYTE, BYTES, WORD
+from headrace.stage.memory.instructions import BYTE, BYTES, WORD
 
 Tag = tuple
 classes: dict[str, Any] = {}  # record key -> record class

@@ -14,11 +14,11 @@ from numba.cpython.unicode import (
 )
 from numba.extending import intrinsic, lower_builtin, overload, overload_method, register_jitable
 
-from headrace.stage.heap import take
-from headrace.stage.instructions import WORD
-from headrace.stage.records import u8s
-from headrace.stage.text_types import TextType, WordsType, text, text_type, words
-from headrace.stage.words import (
+from headrace.stage.memory.instructions import WORD
+from headrace.stage.memory.records import u8s
+from headrace.stage.strings.heap import take
+from headrace.stage.strings.text_types import TextType, WordsType, text, text_type, words
+from headrace.stage.strings.words import (
     LENGTH_MASK,
     PREFIX,
     SHORT,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba.extending import typeof_impl
 
-from headrace.stage.kinds import Kind, Scalar, aligned, holds_text, kind_named
-from headrace.stage.record_types import Address, classes
+from headrace.stage.memory.kinds import Kind, Scalar, aligned, holds_text, kind_named
+from headrace.stage.memory.record_types import Address, classes
 
 LINE = 64  # bytes of a cache line
 

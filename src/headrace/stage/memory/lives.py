@@ -2,61 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.resources
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from numba import njit
+from numba import config, njit
 from numba.core.dispatcher import Dispatcher
+
+from headrace.stage import cache
 
 # ---- compiled ------------------------------------------------------------------------------
 
 
-@cache
-def digest() -> str:
-    """A hash of the modules of this package, on which compiled functions depend without Numba's
-    disk cache knowing.
-
-    The packages inside it are not covered: they write the text of kernels, and a kernel's cache
-    goes by its text.
-
-    >>> len(digest())
-    16
-    """
-    return _folder_digest(importlib.resources.files("headrace.stage"))
-
-
-def _folder_digest(folder: Any) -> str:
-    total = hashlib.sha256()
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".py"):
-            total.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
-    return total.hexdigest()[:16]
-
-
-@cache
-def _stamp(filename: str) -> str:
-    """What a function of a file depends on besides the file: this package, and its own if it
-    belongs to headrace."""
-    folder = Path(filename).resolve().parent
-    ours = Path(__file__).resolve().parents[1] in folder.parents
-    return digest() + (_folder_digest(folder) if ours else "")
-
-
 def compiled(function: Callable) -> Any:
-    """`njit(nogil=True, cache=True)`, whose disk cache also misses when code of this package has
-    changed: Numba itself sees only changes of the function's own file."""
+    """`njit(nogil=True, cache=True)`, with a disk cache that never serves old code.
+
+    Numba itself sees only changes of the function's own file. So machine code of this package lies
+    in the cache folder of its very version, and that of a generated kernel beside its text.
+    """
     filename = function.__code__.co_filename
     if not Path(filename).exists():  # typed at a prompt: nothing to cache by
         return njit(nogil=True)(function)
-    made = njit(nogil=True, cache=True)(function)
-    file = made._cache._cache_file
-    file._source_stamp = (file._source_stamp, _stamp(filename))
-    return made
+    folder = cache.folder()
+    if folder in Path(filename).parents:
+        return njit(nogil=True, cache=True)(function)
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder / "library")
+    try:
+        return njit(nogil=True, cache=True)(function)
+    finally:
+        config.CACHE_DIR = before
 
 
 # ---- interpreted ---------------------------------------------------------------------------

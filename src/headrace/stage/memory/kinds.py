@@ -10,8 +10,8 @@ import ctypes
 import operator
 from typing import Any
 
-from headrace.stage import memory
-from headrace.stage.record_types import Tag
+from headrace.stage.memory import access as memory
+from headrace.stage.memory.record_types import Tag
 
 
 def aligned(offset: int, align: int) -> int:
@@ -137,7 +137,7 @@ def kind_named(kind: Any) -> Kind:
 class optional(Kind):
     """A value of another kind, or None: the value, then one byte that says whether there is one.
 
-    >>> from headrace.stage.records import make_record
+    >>> from headrace.stage.memory.records import make_record
     >>> Best = make_record("Best", [("score", optional(i64))])
     >>> best = Best.allocate()
     >>> best.score is None

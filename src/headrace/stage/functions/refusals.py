@@ -18,7 +18,7 @@ from typing import Any
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
 from headrace.plan.site import Site, code_site
-from headrace.stage.fingerprint import (
+from headrace.stage.functions.fingerprint import (
     attribute_names,
     codes,
     instructions,

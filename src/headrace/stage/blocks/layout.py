@@ -10,8 +10,8 @@ import numpy as np
 
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType
-from headrace.stage.records import KINDS, LINE, array, i64, line, record
-from headrace.stage.words import View
+from headrace.stage.memory.records import KINDS, LINE, array, i64, line, record
+from headrace.stage.strings.words import View
 
 KIND_OF_TYPE = {
     "bool": "flag",

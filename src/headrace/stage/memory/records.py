@@ -32,8 +32,8 @@ from numba.core import cgutils
 from numba.core.imputils import lower_builtin
 from numba.extending import type_callable
 
-from headrace.stage.instructions import WORD, copy_bytes
-from headrace.stage.kinds import (
+from headrace.stage.memory.instructions import WORD, copy_bytes
+from headrace.stage.memory.kinds import (
     KINDS,
     Kind,
     aligned,
@@ -48,8 +48,8 @@ from headrace.stage.kinds import (
     optional,
     u8,
 )
-from headrace.stage.lives import compiled, interpreted
-from headrace.stage.places import (
+from headrace.stage.memory.lives import compiled, interpreted
+from headrace.stage.memory.places import (
     LINE,
     Field,
     Record,
@@ -59,16 +59,43 @@ from headrace.stage.places import (
     record_key,
     ref,
 )
-from headrace.stage.record_access import teach_place
-from headrace.stage.record_types import Address, Tag, classes
+from headrace.stage.memory.record_access import teach_place
+from headrace.stage.memory.record_types import Address, Tag, classes
 
 # The face of records: what code that uses them needs, wherever it is made.
 __all__ = [
-    "record", "make_record", "line", "LINE", "Record", "RecordClass", "copy_record", "copy_bytes",
-    "compiled", "interpreted",
-    "KINDS", "as_kind", "array", "optional", "ref",
-    "i8", "i16", "i32", "i64", "u8", "f32", "f64", "flag",
-    "ARRAYS", "i8s", "i16s", "i32s", "i64s", "u8s", "f32s", "f64s", "flags",
+    "ARRAYS",
+    "KINDS",
+    "LINE",
+    "Record",
+    "RecordClass",
+    "array",
+    "as_kind",
+    "compiled",
+    "copy_bytes",
+    "copy_record",
+    "f32",
+    "f32s",
+    "f64",
+    "f64s",
+    "flag",
+    "flags",
+    "i8",
+    "i8s",
+    "i16",
+    "i16s",
+    "i32",
+    "i32s",
+    "i64",
+    "i64s",
+    "interpreted",
+    "line",
+    "make_record",
+    "optional",
+    "record",
+    "ref",
+    "u8",
+    "u8s",
 ]  # fmt: skip
 
 

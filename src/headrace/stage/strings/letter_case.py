@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.stage.heap import take
-from headrace.stage.records import compiled, u8s
-from headrace.stage.text import text, words
-from headrace.stage.words import (
+from headrace.stage.memory.records import compiled, u8s
+from headrace.stage.strings.heap import take
+from headrace.stage.strings.text import text, words
+from headrace.stage.strings.words import (
     LENGTH_MASK,
     SHORT,
     byte_at,
@@ -38,7 +38,7 @@ def _map_ascii(head, tail, heap, first, last, change):
 def upper_words(head, tail, heap):
     """As str.upper.
 
-    >>> from headrace.stage.heap import new_heap
+    >>> from headrace.stage.strings.heap import new_heap
     >>> heap = new_heap(100)
     >>> text(*upper_words(*words("straße", heap), heap))
     'STRASSE'
@@ -52,7 +52,7 @@ def upper_words(head, tail, heap):
 def lower_words(head, tail, heap):
     """As str.lower.
 
-    >>> from headrace.stage.heap import new_heap
+    >>> from headrace.stage.strings.heap import new_heap
     >>> heap = new_heap(100)
     >>> text(*lower_words(*words("ÉCLUSE", heap), heap))
     'écluse'

@@ -21,10 +21,10 @@ from numba.extending import (
     type_callable,
 )
 
-from headrace.stage.heap import Heap, take
-from headrace.stage.instructions import BYTE, BYTES, WORD, intrinsic
-from headrace.stage.records import interpreted
-from headrace.stage.words import LENGTH_MASK, PREFIX, SHORT
+from headrace.stage.memory.instructions import BYTE, BYTES, WORD, intrinsic
+from headrace.stage.memory.records import interpreted
+from headrace.stage.strings.heap import Heap, take
+from headrace.stage.strings.words import LENGTH_MASK, PREFIX, SHORT
 
 _interpreted_take = interpreted(take)
 
@@ -43,7 +43,7 @@ def _bytes_of(head: int, tail: int) -> bytes:
 def text(head: int, tail: int) -> str:
     """The value that a user's function gets for a string.
 
-    >>> from headrace.stage.heap import new_heap
+    >>> from headrace.stage.strings.heap import new_heap
     >>> text(*words("né", new_heap(0)))
     'né'
     """
@@ -53,7 +53,7 @@ def text(head: int, tail: int) -> str:
 def blob(head: int, tail: int) -> bytes:
     """The value that a user's function gets for bytes.
 
-    >>> from headrace.stage.heap import new_heap
+    >>> from headrace.stage.strings.heap import new_heap
     >>> blob(*words(b"abc", new_heap(0)))
     b'abc'
     """
@@ -63,7 +63,7 @@ def blob(head: int, tail: int) -> bytes:
 def words(value: str | bytes, heap: Heap) -> tuple[int, int]:
     """The two words of a value; the bytes of a long one that is no view yet go to the heap.
 
-    >>> from headrace.stage.heap import new_heap
+    >>> from headrace.stage.strings.heap import new_heap
     >>> heap = new_heap(100)
     >>> words("a long enough text", heap)[1] == heap.base
     True

@@ -21,7 +21,7 @@ import numpy as np
 from numba import types as numba_types
 from numba.core.dispatcher import Dispatcher
 
-from headrace.stage.records import RecordClass
+from headrace.stage.memory.records import RecordClass
 
 _GLOBAL_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _ATTRIBUTE_LOADS = ("LOAD_ATTR", "LOAD_METHOD")

@@ -13,8 +13,7 @@ Generated code handles a string as its two words; what a user's function gets is
 
 from __future__ import annotations
 
-from headrace.stage.heap import take
-from headrace.stage.instructions import (
+from headrace.stage.memory.instructions import (
     SIGN,
     copy_bytes,
     half_word,
@@ -23,8 +22,9 @@ from headrace.stage.instructions import (
     swap_bytes,
     word,
 )
-from headrace.stage.record_access import teach_place
-from headrace.stage.records import array, compiled, i64, record, u8s
+from headrace.stage.memory.record_access import teach_place
+from headrace.stage.memory.records import array, compiled, i64, record, u8s
+from headrace.stage.strings.heap import take
 
 SHORT = 12  # bytes that fit into a view
 PREFIX = 4  # bytes of them in the head
@@ -70,7 +70,7 @@ def byte_length(head):
 def byte_at(head, tail, index):
     """One byte of a string; the index is not checked.
 
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> byte_at(*words("abc", new_heap(0)), 2) == ord("c")
     True
     """
@@ -87,7 +87,7 @@ def make_words(address, count):
 
     Reads nothing beyond the bytes.
 
-    >>> from headrace.stage.text import new_heap, text, words
+    >>> from headrace.stage.strings.text import new_heap, text, words
     >>> heap = new_heap(100)
     >>> head, tail = words("a long enough text", heap)
     >>> text(*make_words(tail + 2, 4))
@@ -119,7 +119,7 @@ def put_byte(head, tail, at, byte):
 def slice_words(head, tail, start, stop):
     """The bytes from start to stop, without copying; the bounds are not checked.
 
-    >>> from headrace.stage.text import new_heap, text, words
+    >>> from headrace.stage.strings.text import new_heap, text, words
     >>> text(*slice_words(*words("headrace", new_heap(0)), 4, 8))
     'race'
     """
@@ -136,7 +136,7 @@ def slice_words(head, tail, start, stop):
 def write_words(head, tail, address):
     """Write a string's bytes to an address.
 
-    >>> from headrace.stage.text import new_heap, text, words
+    >>> from headrace.stage.strings.text import new_heap, text, words
     >>> heap = new_heap(100)
     >>> write_words(*words("abc", heap), heap.base)
     >>> text(*make_words(heap.base, 3))
@@ -154,7 +154,7 @@ def write_words(head, tail, address):
 def keep_words(head, tail, heap):
     """Copy a long string's bytes to a heap: its new tail.
 
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> head, tail = words("a long enough text", new_heap(100))
     >>> heap = new_heap(100)
     >>> keep_words(head, tail, heap) == heap.base
@@ -172,7 +172,7 @@ def keep_words(head, tail, heap):
 def concat_words(h1, t1, h2, t2, heap):
     """The words of the two strings joined.
 
-    >>> from headrace.stage.text import new_heap, text, words
+    >>> from headrace.stage.strings.text import new_heap, text, words
     >>> heap = new_heap(100)
     >>> text(*concat_words(*words("head", heap), *words("race", heap), heap))
     'headrace'
@@ -195,7 +195,7 @@ def concat_words(h1, t1, h2, t2, heap):
 @compiled
 def equal_words(h1, t1, h2, t2):
     """
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> heap = new_heap(100)
     >>> equal_words(*words("a long enough text", heap), *words("a long enough text", heap))
     True
@@ -223,7 +223,7 @@ def _byte_order(value):
 def order_prefix(head, tail):
     """An int64 whose order agrees with that of the strings, as far as 8 bytes tell.
 
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> heap = new_heap(0)
     >>> order_prefix(*words("a", heap)) < order_prefix(*words("é", heap))
     True
@@ -237,7 +237,7 @@ def order_prefix(head, tail):
 def compare_words(h1, t1, h2, t2):
     """-1, 0 or 1: the order of the bytes, which for UTF-8 is that of the code points.
 
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> heap = new_heap(0)
     >>> compare_words(*words("ab", heap), *words("b", heap))
     -1
@@ -270,7 +270,7 @@ def compare_words(h1, t1, h2, t2):
 @compiled
 def starts_with_words(head, tail, needle_head, needle_tail):
     """
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> heap = new_heap(0)
     >>> starts_with_words(*words("headrace", heap), *words("head", heap))
     True
@@ -285,7 +285,7 @@ def starts_with_words(head, tail, needle_head, needle_tail):
 @compiled
 def ends_with_words(head, tail, needle_head, needle_tail):
     """
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> heap = new_heap(0)
     >>> ends_with_words(*words("headrace", heap), *words("race", heap))
     True
@@ -301,7 +301,7 @@ def ends_with_words(head, tail, needle_head, needle_tail):
 def find_words(head, tail, needle_head, needle_tail):
     """The index of the byte where the needle is found first, or -1.
 
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> heap = new_heap(0)
     >>> find_words(*words("headrace", heap), *words("race", heap))
     4
@@ -321,7 +321,7 @@ def find_words(head, tail, needle_head, needle_tail):
 @compiled
 def contains_words(head, tail, needle_head, needle_tail):
     """
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> heap = new_heap(0)
     >>> contains_words(*words("headrace", heap), *words("rac", heap))
     True
@@ -336,7 +336,7 @@ def contains_words(head, tail, needle_head, needle_tail):
 def char_length(head, tail):
     """The number of code points.
 
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> char_length(*words("né", new_heap(0)))
     2
     """
@@ -356,7 +356,7 @@ def char_length(head, tail):
 def is_ascii_words(head, tail):
     """Are all bytes below 128?
 
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> is_ascii_words(*words("né", new_heap(0)))
     False
     """

@@ -14,8 +14,8 @@ from numba.core.typing.context import BaseContext
 from numba.core.typing.templates import AttributeTemplate, signature
 from numba.extending import NativeValue, box, infer_getattr, type_callable, unbox
 
-from headrace.stage.instructions import BYTES, WORD
-from headrace.stage.record_types import Address, classes, meaning
+from headrace.stage.memory.instructions import BYTES, WORD
+from headrace.stage.memory.record_types import Address, classes, meaning
 
 # ---- fields --------------------------------------------------------------------------------
 

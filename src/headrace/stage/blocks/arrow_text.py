@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.stage.records import (
+from headrace.stage.memory.records import (
     array,
     compiled,
     copy_bytes,
@@ -14,7 +14,7 @@ from headrace.stage.records import (
     record,
     u8s,
 )
-from headrace.stage.words import LENGTH_MASK, PREFIX, SHORT, make_words, views
+from headrace.stage.strings.words import LENGTH_MASK, PREFIX, SHORT, make_words, views
 
 # How a column is copied.
 VALUES, BITS, STRINGS, LARGE_STRINGS, VIEWS, CODES = range(6)

@@ -9,8 +9,8 @@ from typing import Any
 from numba import types
 from numba.extending import overload, overload_method
 
-from headrace.stage.text_operators import compatible
-from headrace.stage.text_types import TextType
+from headrace.stage.strings.text_operators import compatible
+from headrace.stage.strings.text_types import TextType
 
 
 def _as_plain(value: Any) -> Any:

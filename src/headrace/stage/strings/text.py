@@ -10,9 +10,14 @@ This is the face of the text modules: who imports it has taught Numba everything
 from __future__ import annotations
 
 # Imported for what they teach Numba.
-from headrace.stage import text_codec, text_fields, text_methods, text_operators  # noqa: F401
-from headrace.stage.heap import Heap, new_heap
-from headrace.stage.text_types import (
+from headrace.stage.strings import (  # noqa: F401
+    text_codec,
+    text_fields,
+    text_methods,
+    text_operators,
+)
+from headrace.stage.strings.heap import Heap, new_heap
+from headrace.stage.strings.text_types import (
     BlobType,
     TextType,
     blob,
@@ -21,9 +26,18 @@ from headrace.stage.text_types import (
     text_type,
     words,
 )
-from headrace.stage.words import View, views
+from headrace.stage.strings.words import View, views
 
 __all__ = [
-    "text", "blob", "words", "TextType", "BlobType", "text_type", "blob_type",
-    "Heap", "new_heap", "View", "views",
+    "BlobType",
+    "Heap",
+    "TextType",
+    "View",
+    "blob",
+    "blob_type",
+    "new_heap",
+    "text",
+    "text_type",
+    "views",
+    "words",
 ]  # fmt: skip

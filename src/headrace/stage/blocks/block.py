@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.stage.heap import Heap, new_heap
-from headrace.stage.layout import (
+from headrace.stage.blocks.layout import (
     NUMPY,
     BlockRecord,
     ColumnLayout,
@@ -32,8 +31,9 @@ from headrace.stage.layout import (
     LayoutRecord,
     Template,
 )
-from headrace.stage.records import LINE, compiled, i16s, i32s, i64s, u8s
-from headrace.stage.words import views
+from headrace.stage.memory.records import LINE, compiled, i16s, i32s, i64s, u8s
+from headrace.stage.strings.heap import Heap, new_heap
+from headrace.stage.strings.words import views
 
 __all__ = [
     "Block",

@@ -9,8 +9,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from headrace.stage.instructions import BYTES, WORD, intrinsic, teach_instruction
-from headrace.stage.records import compiled, i64, interpreted, record
+from headrace.stage.memory.instructions import BYTES, WORD, intrinsic, teach_instruction
+from headrace.stage.memory.records import compiled, i64, interpreted, record
 
 
 @record

@@ -9,11 +9,11 @@ from llvmlite import ir
 from numba import types
 from numba.core.typing.templates import signature
 
-from headrace.stage.heap import Heap
-from headrace.stage.instructions import WORD
-from headrace.stage.kinds import KINDS, Kind, i64
-from headrace.stage.record_types import MEANINGS, Meaning
-from headrace.stage.text_types import (
+from headrace.stage.memory.instructions import WORD
+from headrace.stage.memory.kinds import KINDS, Kind, i64
+from headrace.stage.memory.record_types import MEANINGS, Meaning
+from headrace.stage.strings.heap import Heap
+from headrace.stage.strings.text_types import (
     TextType,
     WordsType,
     blob,
@@ -22,7 +22,7 @@ from headrace.stage.text_types import (
     text_type,
     words,
 )
-from headrace.stage.words import View
+from headrace.stage.strings.words import View
 
 
 class WordsKind(Kind):

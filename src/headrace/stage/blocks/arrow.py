@@ -1,7 +1,7 @@
 """Arrow batches into blocks (`Feed`), and blocks into Arrow batches (`to_arrow`).
 
 >>> from headrace.plan.schema import Schema
->>> from headrace.stage.block import Block, Layout
+>>> from headrace.stage.blocks.block import Block, Layout
 >>> batch = pa.record_batch({"user": ["ann", "bob", None], "n": [1, 2, 3]})
 >>> layout = Layout.of(Schema.of(batch.schema))
 >>> block = Block.allocate(layout, capacity=2)
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from headrace.plan.errors import DataError
 from headrace.plan.types import from_arrow
-from headrace.stage.arrow_text import (
+from headrace.stage.blocks.arrow_text import (
     BITS,
     CODES,
     LARGE_STRINGS,
@@ -35,9 +35,9 @@ from headrace.stage.arrow_text import (
     text_size,
     write_text,
 )
-from headrace.stage.block import Block, BlockRecord, ColumnLayout, Layout
-from headrace.stage.records import LINE, compiled
-from headrace.stage.words import LENGTH_MASK, View
+from headrace.stage.blocks.block import Block, BlockRecord, ColumnLayout, Layout
+from headrace.stage.memory.records import LINE, compiled
+from headrace.stage.strings.words import LENGTH_MASK, View
 
 _MOST_TEXT = 2**31 - 1  # bytes of one column of Arrow strings, whose offsets have 32 bits
 _LARGE = (pa.large_string(), pa.large_binary())

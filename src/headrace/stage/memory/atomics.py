@@ -16,10 +16,10 @@ from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import signature
 from numba.extending import type_callable
 
-from headrace.stage import memory
-from headrace.stage.instructions import intrinsic
-from headrace.stage.places import Place
-from headrace.stage.record_types import Address, Cell, meaning
+from headrace.stage.memory import access as memory
+from headrace.stage.memory.instructions import intrinsic
+from headrace.stage.memory.places import Place
+from headrace.stage.memory.record_types import Address, Cell, meaning
 
 
 def _teach_atomic(
@@ -111,7 +111,7 @@ store_sc = _storer("store_sc", "sc", "seq_cst")
 def fetch_add(place: Place, which: Any, value: Any) -> Any:
     """Add atomically; gives the old value.
 
-    >>> from headrace.stage.records import i64, make_record
+    >>> from headrace.stage.memory.records import i64, make_record
     >>> counts = make_record("Counts", [("rows", i64)]).allocate()
     >>> fetch_add(counts, "rows", 5), load_acquire(counts, "rows")
     (0, 5)
@@ -123,7 +123,7 @@ def fetch_add(place: Place, which: Any, value: Any) -> Any:
 def exchange(place: Place, which: Any, value: Any) -> Any:
     """Store atomically; gives the old value.
 
-    >>> from headrace.stage.records import i64, make_record
+    >>> from headrace.stage.memory.records import i64, make_record
     >>> door = make_record("Door", [("open", i64)]).allocate()
     >>> exchange(door, "open", 1), door.open
     (0, 1)
@@ -136,7 +136,7 @@ def exchange(place: Place, which: Any, value: Any) -> Any:
 def cas(place: Place, which: Any, expected: Any, new: Any) -> bool:
     """Compare and swap: did the field hold `expected`, and so now holds `new`?
 
-    >>> from headrace.stage.records import i64, make_record
+    >>> from headrace.stage.memory.records import i64, make_record
     >>> door = make_record("Door", [("open", i64)]).allocate()
     >>> cas(door, "open", 0, 1), cas(door, "open", 0, 1)
     (True, False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 
-from headrace.stage.arithmetic import float_bits
-from headrace.stage.instructions import WORD, signed, teach_instruction, word
-from headrace.stage.records import compiled
-from headrace.stage.words import LENGTH_MASK, SHORT
+from headrace.stage.memory.arithmetic import float_bits
+from headrace.stage.memory.instructions import WORD, signed, teach_instruction, word
+from headrace.stage.memory.records import compiled
+from headrace.stage.strings.words import LENGTH_MASK, SHORT
 
 K0, K1 = 0x2D358DCCAA6C78A5, 0x0BB8A3DB0B8F3A11  # part of every stored hash: never change them
 
@@ -36,7 +36,7 @@ teach_instruction(mix, 2, types.int64, _emit_mix)
 def hash_words(head, tail):
     """A hash of the bytes, stable for ever.
 
-    >>> from headrace.stage.text import new_heap, words
+    >>> from headrace.stage.strings.text import new_heap, words
     >>> heap = new_heap(0)
     >>> hash_words(*words("key", heap)) == hash_words(*words(b"key", heap))
     True

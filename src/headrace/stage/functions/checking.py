@@ -23,22 +23,24 @@ from headrace.plan.errors import PipelineError
 from headrace.plan.functions import Function, StateSpec
 from headrace.plan.site import Site, code_site
 from headrace.plan.types import DataType
-from headrace.stage import cache, records, text
-from headrace.stage.fingerprint import Freezer, fingerprint, plain
-from headrace.stage.outputs import agreed_outputs, output_types
-from headrace.stage.refusals import (
+from headrace.stage import cache
+from headrace.stage.functions.fingerprint import Freezer, fingerprint, plain
+from headrace.stage.functions.outputs import agreed_outputs, output_types
+from headrace.stage.functions.refusals import (
     WAY_OUT,
     Refusal,
     inspect_function,
     reachable,
     refusal,
 )
-from headrace.stage.silent import (
+from headrace.stage.functions.silent import (
     assigned_variables,
     check_meaning,
     quiet,
     replaced_builtins,
 )
+from headrace.stage.memory import records
+from headrace.stage.strings import text
 
 __all__ = [
     "check",

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from llvmlite import ir
 from numba import types
 
-from headrace.stage.instructions import WORD, intrinsic, teach_instruction
-from headrace.stage.records import compiled
+from headrace.stage.memory.instructions import WORD, intrinsic, teach_instruction
+from headrace.stage.memory.records import compiled
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 TWO_63 = float(2**63)

@@ -1,0 +1,1 @@
+"""Blocks: rows in columns, and the way to and from Arrow."""

@@ -1,0 +1,1 @@
+"""Memory by name: records, atomics, and functions that run compiled or interpreted."""
