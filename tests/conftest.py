@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests import counts
 
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
@@ -33,3 +34,23 @@ def pytest_collection_modifyitems(config, items):
     if soak:
         config.hook.pytest_deselected(items=soak)
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Let each report carry what its test has counted: reports come from all workers."""
+    report = yield
+    if report.when == "call":
+        report.user_properties += counts.taken()
+    return report
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how many random examples there were."""
+    reports = [report for many in terminalreporter.stats.values() for report in many]
+    found = [each for report in reports for each in getattr(report, "user_properties", ())]
+    lines = counts.summary(found)
+    if lines:
+        terminalreporter.write_sep("-", "random examples")
+        for line in lines:
+            terminalreporter.write_line(line)

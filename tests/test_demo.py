@@ -127,7 +127,10 @@ class Fake:
         operators = {
             "source": counters(rows_in=1000),
             "count": counters(
-                rows_in=1000, operators=["filter", "count"], state_keys=3, state_bytes=4096
+                rows_in=1000,
+                operators=["filter", "count.on_time", "count"],
+                state_keys=3,
+                state_bytes=4096,
             ),
         }
         rows = int(1e6 * self.now)
@@ -177,7 +180,8 @@ def test_the_table_has_the_operators():
     to = console()
     to.print(progress.picture("clicks", job.progress(), 1e6))
     text = to.file.getvalue()
-    assert "filter → count" in text
+    assert "filter" in text and "→ count " in text
+    assert "on_time" not in text
     assert "25%" in text
     assert "3 keys, 4.10 kB" in text
 

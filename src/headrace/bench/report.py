@@ -95,7 +95,7 @@ def plot(results: Sequence[dict[str, Any]], path: Path) -> None:
     drawing = Figure(
         figsize=(2.4 + 2.2 * len(rates) + 2.4 * len(starts), 4.2), layout="constrained"
     )
-    widths = [len(part) if part is rates else 0.8 for part in parts]
+    widths = [len(part) if part is rates else 1.1 for part in parts]
     axes = drawing.subplots(1, len(parts), width_ratios=widths, squeeze=False)[0]
     for axis, part in zip(axes, parts):
         (_draw_rates if part is rates else _draw_starts)(axis, part)
@@ -143,7 +143,7 @@ def _draw_starts(axis: Any, results: Sequence[dict[str, Any]]) -> None:
         )
     axis.set_xticks((0, 1), ("warm cache", "cold cache"))
     axis.set_ylabel("seconds")
-    axis.set_title("First result of a new process")
+    axis.set_title("New process: first result")
     axis.margins(y=0.12)
 
 

@@ -140,9 +140,9 @@ def picture(title: str, progress: Measured, rate: float) -> RenderableType:
     headline = Text.assemble(
         (f"{title}  ", "bold"),
         (progress.status, "green" if progress.status != "failed" else "red"),
-        f"  {progress.seconds:5.1f} s   {progress.rows_in:,} rows in   ",
-        (f"{short(rate)} rows/s", "cyan bold"),
-        f"   {progress.rows_out:,} rows out   ",
+        f"  {progress.seconds:.1f} s   {short(progress.rows_in)} rows in   ",
+        (f"{short(rate)}/s", "cyan bold"),
+        f"   {short(progress.rows_out)} out   ",
         (f"{progress.late_rows:,} late", "yellow" if progress.late_rows else "dim"),
     )
     operators = Table(box=None, padding=(0, 2), header_style="dim")
@@ -156,7 +156,9 @@ def picture(title: str, progress: Measured, rate: float) -> RenderableType:
 
 def _cells(name: str, measured: dict[str, Any], seconds: float) -> list[str]:
     inside = measured.get("operators", [])
-    said = " → ".join(inside) if inside else name
+    # What the planner added to an operator is named after it and is not the user's.
+    users = [each for each in inside if each.rpartition(".")[0] not in inside]
+    said = "\n→ ".join(users) if users else name
     busy = f"{measured['seconds'] / seconds:.0%}" if inside and seconds > 0 else ""
     keys = measured.get("state_keys", 0)
     state = f"{keys:,} keys, {short(measured['state_bytes'])}B" if keys else ""

@@ -12,7 +12,7 @@ from .durations import in_units_of
 from .errors import PipelineError
 from .expression_types import ExpressionError, aggregate_type
 from .expressions import Aggregate
-from .nodes import KeyBy, Late, Node, Tumbling, Union, Watermark, WindowAggregate, walk
+from .nodes import KeyBy, Late, MapBatches, Node, Tumbling, Union, Watermark, WindowAggregate, walk
 from .schema import Field, Schema
 from .types import SCALARS, DataType
 
@@ -102,6 +102,11 @@ def _why_no_time(node: Node) -> tuple[str, str]:
             return (
                 "late rows have no event time: they would be late again",
                 "write them somewhere, or use key_by and process",
+            )
+        if isinstance(lost, MapBatches) and inputs[0].time is not None:
+            return (
+                f"event time does not go through map_batches, at {lost.site!r}",
+                "put map_batches behind the window, or write a compiled map or flat_map",
             )
         times = [each.time for each in inputs]
         if isinstance(lost, Union) and any(times) and len(set(times)) > 1:
