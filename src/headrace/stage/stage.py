@@ -36,7 +36,7 @@ from .generate.context import Chain
 from .snapshot import KernelState, Snapshot, new_token
 from .units import LATE, MAIN, BatchesUnit, Channel, KernelUnit, OutputUnit, Unit
 
-DEFAULT_CAPACITY = 4096  # rows in a block
+DEFAULT_CAPACITY = 8192  # rows in a block: seven 64-bit columns fill half of a 1 MB cache
 
 
 class Input(Unit):

@@ -30,6 +30,7 @@ from .module import build
 from .store import KeyedStore
 
 BATCH = 4096  # rows moved at a time
+FEW_ROWS = 2000  # of a table: interpreting them takes less time than compiling
 
 
 class StoreFunctions:
@@ -95,10 +96,10 @@ def store_functions(
 
 def load_table(node: TableJoin, layout: StoreLayout, compiled: bool) -> KeyedStore:
     """The static table of a join, found by its key; a repeated key is an error."""
-    functions = store_functions(layout, None, compiled)
+    table = node.table.load()
+    functions = store_functions(layout, None, compiled and table.num_rows > FEW_ROWS)
     taken = tuple(name for name, _ in node.taken)
     wanted = node.right_on + taken
-    table = node.table.load()
     keys = functions.columns(node.right_on, tuple(f"{k}: {name}" for k, name in enumerate(taken)))
     columns = [table.column(name) for name in wanted]
     rows = pa.table(columns, names=list(keys.schema.names))
