@@ -1,4 +1,4 @@
-"""How many random examples ran, by kind; `conftest.py` prints the sums of all workers in the end."""
+"""How many random examples ran, by kind; `conftest.py` prints the sums over all workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random schemas and rows: every type, nulls, NaN, -0.0, long and short strings, times in disorder."""
+"""Random schemas and rows: every type, nulls, NaN, -0.0, short and long strings, disorder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from headrace.plan.types import SCALARS, DataType, int64, optional, timestamp
 
 LETTERS = "ab e\u00e9\u00df\u03a9\u65e5\U0001f600"
 WORDS = [
-    "", "a", "b", "ab", "ba c", "\u00e9", "stra\u00dfe", "\u65e5\u672c\u8a9e", "\U0001f600 e", "a\x00b",
-    "twelve bytes", "twelve byte", "thirteen byte", "twelve bytes?", "twelve bytes!",
+    "", "a", "b", "ab", "ba c", "\u00e9", "stra\u00dfe", "\u65e5\u672c\u8a9e", "\U0001f600 e",
+    "a\x00b", "twelve bytes", "twelve byte", "thirteen byte", "twelve bytes?", "twelve bytes!",
     "a long sentence of several words, each", "a long sentence of several words, none",
 ]  # fmt: skip
 BLOBS = [b"", b"\x00", b"a", b"\xff\xfe", b"\x80" * 12, b"\x80" * 13, bytes(range(40))]

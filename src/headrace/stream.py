@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .expr import Agg, Expr, named_nodes, plain
 from .plan import build, build_functions, build_keyed
 from .plan.checks import Place
-from .plan.explain import render
+from .plan.explain import explain_plan
 from .plan.expressions import Aggregate, Column, Expression
 from .plan.functions import Function
-from .plan.nodes import Node
+from .plan.nodes import Node, Sink
 from .plan.nodes import Tumbling as PlannedWindow
+from .plan.planner import plan
 from .plan.schema import Schema
 from .plan.table import Table
 from .plan.types import DataType
@@ -95,14 +96,17 @@ class Stream:
             "a stream has no rows until it runs", "write it somewhere, then hr.run(...)"
         )
 
-    def explain(self) -> str:
-        """The plan as text: one line per operator, its inputs below it.
+    def explain(self, *, fuse: str = "auto") -> str:
+        """The plan as it is written, as it is rewritten, and its stages and kernels.
 
         >>> from headrace.expr import col
-        >>> print(example(a=int).filter(col("a") > 1).explain().partition("  @")[0])
-        filter-1 [SL] (a > 1)  -> a: int64
+        >>> said = example(a=int, b=int).filter(col("a") > 1).select("a").explain()
+        >>> [line for line in said.splitlines() if "kernel" in line]
+        ['  kernel  filter_1 -> project_1']
         """
-        return render([self._node])
+        rows = self._node
+        nowhere = Sink((rows,), rows.schema, "", key=rows.key, connector="nowhere yet")
+        return explain_plan(plan([nowhere], fuse=fuse))
 
     @property
     def write(self) -> Writer:

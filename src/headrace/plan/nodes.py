@@ -54,6 +54,7 @@ class Clock:
     bound: int
     windows: tuple[Tumbling, ...] = ()
     exact: bool = False
+    site: Site | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -184,5 +184,6 @@ def _time_chain(source: Source) -> Chain:
     rows = Schema(tuple(f for f in source.schema if f.name != WATERMARK))
     schema = Schema((Field("time", type_of(source.clock.time, rows)),))
     columns = (("time", source.clock.time),)
-    node = Project((source,), schema, f"{source.name}.time", columns=columns)
+    site = source.clock.site
+    node = Project((source,), schema, f"{source.name}.time", site=site, columns=columns)
     return Chain((node,), source.schema)

@@ -18,9 +18,12 @@ from headrace.plan.nodes import HIDDEN
 
 from .blocks.arrow import to_arrow
 from .blocks.block import Block, gather
+from .generate.context import node_can_fail
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
+IN_OPERATOR = "in operator"
 LONGEST = 60  # characters shown of a value
+MOST_SITES = 3  # lines shown where several operators may be meant
 
 
 def explain_failure(kernel: Any, error: Exception) -> None:
@@ -38,7 +41,8 @@ def explain_failure(kernel: Any, error: Exception) -> None:
 def shortened(error: Exception) -> Exception:
     """An error with only the user's part of its traceback; one of ours says all in its message."""
     trace = _only_user(error.__traceback__)
-    if trace is None and not isinstance(error, HeadraceError):
+    explained = any(note.startswith(IN_OPERATOR) for note in getattr(error, "__notes__", ()))
+    if trace is None and not explained and not isinstance(error, HeadraceError):
         return error  # not the user's doing: whoever mends it needs the whole way
     return error.with_traceback(trace)
 
@@ -65,13 +69,13 @@ def _run_again(kernel: Any, single: Block) -> Exception | None:
 
 def _notes(kernel: Any, single: Block, frames: list[traceback.FrameSummary]) -> list[str]:
     names = " -> ".join(node.name for node in kernel.chain.nodes)
-    notes = [f"in operator {names}"]
-    site = kernel.chain.last.site
+    notes = [f"{IN_OPERATOR} {names}"]
     if frames:
         last = frames[-1]
         notes.append(f"  at {Path(last.filename).name}:{last.lineno}: {last.line}")
-    elif site is not None:
-        notes.append(f"  at {site!r}")
+    else:  # in an expression: the lines of the operators that can fail
+        sites = [node.site for node in kernel.chain.nodes if node_can_fail(node)]
+        notes.extend(f"  at {site!r}" for site in dict.fromkeys(sites[:MOST_SITES]))
     values = to_arrow(single).to_pylist()[0]
     shown = ", ".join(f"{k}={_short(v)}" for k, v in values.items() if k not in HIDDEN)
     notes.append(f"  row: {shown}")

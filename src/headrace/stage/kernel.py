@@ -172,9 +172,16 @@ class Kernel:
         self._bind_outputs()
         answer = self._rows(self._address)
         while answer == NEED_MEMORY:
+            self._hold_state()
             self._make_room()
             answer = self._rows(self._address)
+        self._hold_state()
         return answer
+
+    def _hold_state(self) -> None:
+        """What was yielded may be a string of the state."""
+        if self.store is not None and self.store.heaps:
+            self.output.hold(self.store.heaps)
 
     def _bind_outputs(self) -> None:
         self._out.value = self.output.address
@@ -195,9 +202,9 @@ class Kernel:
             task.order = self._order_memory(task.needs_order)
             task.needs_order = 0
         elif self.store is not None:
-            self.store.make_room()
+            self.functions.make_room(self.store)
         else:
-            self.windows.at(task.need).make_room()
+            self.functions.make_room(self.windows.at(task.need))
 
     def _order_memory(self, records: int) -> int:
         room = max(256, 2 * records)

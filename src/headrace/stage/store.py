@@ -198,6 +198,7 @@ class KeyedStore:
         header = self.header
         self._pieces: list[np.ndarray] = []  # memory of the chunks
         self.heaps: list[Any] = []
+        self.live_bytes = 0  # of strings, when they were last copied together
         header.count = header.capacity = header.changes = header.old_index = 0
         header.chunk_shift, header.window = self._chunk_shift, NO_WINDOW
         header.epoch = 1
@@ -226,7 +227,7 @@ class KeyedStore:
     def size_bytes(self) -> int:
         """Memory of records, index and strings."""
         pieces = sum(piece.nbytes for piece in self._pieces)
-        return pieces + self._index.nbytes + sum(heap.capacity for heap in self.heaps)
+        return pieces + self._index.nbytes + self.heap_bytes
 
     def make_room(self) -> None:
         """Room for at least one more record and for the string that was wanted."""
@@ -236,7 +237,9 @@ class KeyedStore:
         if header.count >= header.limit:
             self._grow_index()
         if header.wanted:
-            self._add_heap(header.wanted)
+            heap = self.heaps[-1]
+            if heap.used + header.wanted > heap.capacity:
+                self._add_heap(header.wanted)
             header.wanted = 0
 
     def reserve(self, records: int) -> None:
@@ -285,6 +288,19 @@ class KeyedStore:
         last = self.heaps[-1].capacity if self.heaps else HEAP_BYTES // 2
         heap = new_heap(max(wanted, min(2 * last, CHUNK_BYTES)))
         self.heaps.append(heap)
+        self.header.heap = heap.address
+
+    @property
+    def heap_bytes(self) -> int:
+        """Bytes of all string heaps."""
+        return sum(heap.capacity for heap in self.heaps)
+
+    def use_heap(self, heap: Any, live_bytes: int) -> None:
+        """All strings have been copied to one heap.
+
+        The old heaps live on until this happens again: the row in work may still read them.
+        """
+        self._retired, self.heaps, self.live_bytes = self.heaps, [heap], live_bytes
         self.header.heap = heap.address
 
     # ---- snapshots ---------------------------------------------------------------------------

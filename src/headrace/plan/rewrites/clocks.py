@@ -146,7 +146,7 @@ def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:
             continue
         windows, exact = below[id(node)]
         for source, time in time_expression(node.input, node.column):
-            clock = Clock(time, node.bound, windows, exact)
+            clock = Clock(time, node.bound, windows, exact, node.site)
             known = found.get(id(source))
             if known is not None and (known[0].time, known[0].bound) != (time, node.bound):
                 raise PipelineError(

@@ -68,15 +68,20 @@ class Chain:
 
     def can_fail(self) -> bool:
         """Can a row raise an error?"""
-        for node in self.nodes:
-            if isinstance(node, FlatMap | WindowAggregate):
-                return True
-            schema = node.inputs[0].schema
-            if isinstance(node, Filter) and can_fail(node.predicate, schema):
-                return True
-            if isinstance(node, Project) and any(can_fail(e, schema) for _, e in node.columns):
-                return True
-        return False
+        return any(node_can_fail(node) for node in self.nodes)
+
+
+def node_can_fail(node: Node) -> bool:
+    """Can an operator raise an error for some row?"""
+    schema = node.inputs[0].schema
+    match node:
+        case FlatMap() | WindowAggregate():
+            return True
+        case Filter():
+            return can_fail(node.predicate, schema)
+        case Project():
+            return any(can_fail(expression, schema) for _, expression in node.columns)
+    return False
 
 
 @dataclass

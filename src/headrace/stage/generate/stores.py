@@ -380,6 +380,38 @@ def save(store_address, numbers_address, count, block_address):
 {writer.text()}"""
 
 
+def compact_text(layout: StoreLayout) -> str:
+    """live_bytes(store) of strings, and compact(store, heap): copy them all to another heap."""
+    values = [*layout.key_values("entry")]
+    values += [layout.value(name, "fields") for name, _ in layout.values]
+    texts = [value for value in values if value.type.is_text]
+    count = " + ".join(f"kept_bytes({value.words[0]})" for value in texts)
+    writer = Writer(indent=2)
+    for value in texts:
+        head, tail = value.words
+        writer.line(f"{tail} = keep_words({head}, {tail}, heap)")
+    entry = entry_code(layout, "store", "number")
+    return f"""
+
+@compiled
+def live_bytes(store_address):
+    store, total = Store(store_address), 0
+    for number in range(store.count):
+        entry = {entry}
+        fields = {layout.values_of("entry")}
+        total += {count}
+    return total
+
+
+@compiled
+def compact(store_address, heap_address):
+    store, heap = Store(store_address), Heap(heap_address)
+    for number in range(store.count):
+        entry = {entry}
+        fields = {layout.values_of("entry")}
+{writer.text()}"""
+
+
 def _kinds(layout: StoreLayout) -> list[DataType]:
     return [*layout.keys, *(kind for _, kind in layout.values)]
 
