@@ -105,6 +105,7 @@ class Context:
         self.writer = Writer()
         self.window_start: str | None = None  # of the row, once it is computed
         self.early_join: TableJoin | None = None  # whose matches are found before the row loop
+        self.tests_lateness = False
         self._input = Layout.of(chain.input)
         self._inputs: dict[int, None] = {}  # columns of the input that are read
         self._fails = chain.can_fail()
@@ -211,6 +212,8 @@ class Context:
         if chain.late_schema is not None:
             names = "late", "task.late_output", "late_written", "late_room"
             bind_output(head, *names, chain.late_schema)
+        if self.tests_lateness:
+            head.line("marked = block.unmarked < block.rows")
         if self.made.resources.literals:
             head.line("literals = views(task.literals)")
         if self.made.resources.creates_text:

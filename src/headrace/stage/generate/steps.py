@@ -132,11 +132,13 @@ def start_of_window(writer: Writer, time: Value, window: Tumbling) -> str:
 def _on_time(context: Context, scope: Scope, node: OnTime, skip: str) -> None:
     """A row is late if its window was closed by the watermark before it, or if it has no time."""
     writer = context.writer
-    time, watermark = scope.column(node.time or ""), scope.column(WATERMARK)
+    time = scope.column(node.time or "")
+    context.tests_lateness = True
     start = context.window_start = start_of_window(writer, time, node.window)
-    late = f"{start} + {node.window.size} <= {watermark.word}"
-    if time.valid is not None:
-        late = f"not {time.valid} or {late}"
+    late = writer.let("False" if time.valid is None else f"not {time.valid}", "b")
+    with scope.branch("if marked:"):  # in most blocks no row can be late
+        watermark = scope.column(WATERMARK).word
+        writer.line(f"{late} = {late} or {start} + {node.window.size} <= {watermark}")
     with scope.branch(f"if {late}:"):
         writer.line("task.late += 1")
         if context.chain.late_wanted:
