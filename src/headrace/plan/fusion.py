@@ -18,6 +18,7 @@ from .nodes import (
 )
 
 MOST_TABLES = 16  # static tables joined in one chain
+MOST_STEPS = 32  # operators of one chain: longer kernels take long to compile and gain nothing
 
 
 def chains(roots: Sequence[Node], fuse: str = "auto") -> list[tuple[Node, ...]]:
@@ -45,6 +46,8 @@ def _joins(chain: Sequence[Node], node: Node) -> bool:
     """May an operator go on with a chain?"""
     last = chain[-1]
     if isinstance(last, WindowAggregate):
+        return False
+    if len(chain) >= MOST_STEPS and not isinstance(node, WindowAggregate):
         return False
     if isinstance(last, OnTime):
         return isinstance(node, WindowAggregate)
