@@ -253,6 +253,32 @@ def test_optional_strings_of_functions_are_counted_right():
         assert check([output], capacity=7, compiled=True)
 
 
+@pytest.mark.parametrize("shards", [1, 3, 7])
+def test_unions_of_rows_from_different_stages(shards):
+    """They meet behind an exchange: hidden columns stay hidden, no stage waits for itself."""
+    source = hr.read.memory({"k": [1, 2, 1, 3], "n": [5, 6, 7, 8]})
+    once = source.key_by("k").process(tally, state={"n": int}, output="n")
+    again = once.key_by("n").process(tally, state={"n": int}, output="k")
+    third = again.key_by("k").process(tally, state={"n": int}, output="n")
+    for other in (source, again, third):
+        both = once.union(other)
+        key = "n" if "n" in both.schema else "k"
+        streams = [
+            both,
+            both.filter(col(key) > 1),
+            both.key_by(key).process(tally, state={"n": int}, output="m"),
+        ]
+        outputs = [stream.write.collect() for stream in streams]
+        found = run_stages(*outputs, shards=shards, capacity=2, batch=3)
+        for one, expected in zip(found.values(), naive(outputs), strict=True):
+            assert_same(rows_of(one), expected, ordered=False)
+
+
+def tally(state):
+    state.n += 1
+    yield state.n
+
+
 def test_a_block_that_is_too_large_is_refused():
     from headrace.job import planned
     from headrace.stage.stage import Stage

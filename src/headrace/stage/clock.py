@@ -8,6 +8,8 @@ for any window, that pass over the rows is left out, and the column says "no wat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from headrace.plan.errors import DataError
@@ -141,14 +143,34 @@ class SourceClock:
     def observe(self, block: Block, channel: str) -> int:
         """Write the watermarks of a block's rows; gives the watermark after the last one."""
         times = block if self._kernel is None else self._computed_times(block)
-        address = self._channel(channel).address
+        channel_address = self.channel_address(channel)
+        with self.explaining():
+            return self._observe(self.address, channel_address, block.address, times.address)
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Errors of the clock, as the user should see them."""
         try:
-            return self._observe(self._record.address, address, block.address, times.address)
+            yield
         except OverflowError:
             raise DataError(
                 f"{self.source.name}: a time in {self.source.clock.time} is out of range\n  fix: "
                 "correct such rows before with_watermark, e.g. with hr.when(...)"
             ) from None
+
+    @property
+    def reads_a_column(self) -> bool:
+        """Is the time a column of the source, which compiled code finds by itself?"""
+        return self._kernel is None
+
+    @property
+    def address(self) -> int:
+        """The ClockRecord, for compiled code."""
+        return self._record.address
+
+    def channel_address(self, name: str) -> int:
+        """The ChannelRecord of a channel, for compiled code."""
+        return self._channel(name).address
 
     def _computed_times(self, block: Block) -> Block:
         kernel = self._kernel

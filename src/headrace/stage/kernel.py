@@ -156,6 +156,16 @@ class Kernel:
 
     # ---- running -----------------------------------------------------------------------------
 
+    @property
+    def compiled_rows(self) -> Any:
+        """The compiled function, for calls by its address."""
+        return self._rows
+
+    def bind(self, block: Block) -> None:
+        """A block that is filled and run by others, without `start` and `run`."""
+        self.block = block
+        self._bind_outputs()
+
     def start(self, block: Block) -> None:
         """Begin with a block of input."""
         self.block, self._row_heaps = block, None

@@ -32,8 +32,10 @@ from .blocks.arrow import Feed
 from .blocks.block import Block
 from .blocks.layout import Layout
 from .clock import FOREVER, NEVER, SourceClock
+from .drive import Driver
 from .generate.context import Chain
 from .snapshot import KernelState, Snapshot, new_token
+from .task import CONSUMED
 from .units import LATE, MAIN, BatchesUnit, Channel, KernelUnit, OutputUnit, Unit
 
 DEFAULT_CAPACITY = 8192  # rows in a block: seven 64-bit columns fill half of a 1 MB cache
@@ -111,6 +113,7 @@ class Stage:
         self._token: str | None = None  # of the last snapshot
         self._delta_records = 0  # in deltas since the last base
         self._wire()
+        self._drivers = self._find_drivers()
 
     # ---- wiring ------------------------------------------------------------------------------
 
@@ -144,6 +147,17 @@ class Stage:
         for node in walk(plan.roots):
             if isinstance(node, Union | Late) or (id(node) in made):
                 self._connect(node, made, on_late, heads, readers)
+
+    def _find_drivers(self) -> dict[str, Driver]:
+        """Sources that one kernel alone reads, whose clock, if any, reads a column."""
+        found = {}
+        for source in self.inputs.values():
+            readers = [unit for unit, _ in source.readers[MAIN]]
+            alone = len(readers) == 1 and isinstance(readers[0], KernelUnit)
+            timed = source.clock is None or source.clock.reads_a_column
+            if self.is_compiled and alone and timed and isinstance(source.node, Source):
+                found[source.name] = Driver(readers[0].kernel, source.clock, self.capacity)
+        return found
 
     def _connect(self, node: Node, made, on_late, heads, readers) -> None:
         """Every reader of a node's rows, through unions, becomes a reader of its units."""
@@ -307,18 +321,43 @@ class Stage:
             self._mark_source(source)
 
     def _take_rows(self, source: Input, channel: str, rows: Any) -> None:
-        """One block of a batch at a time; the rest goes back to the front."""
+        """One block of a batch at a time, or many at once; the rest goes back to the front."""
         if isinstance(rows, Block):
             self._enter(source, channel, rows)
             return
         feed, start = rows if isinstance(rows, tuple) else (Feed(source.fed, rows), 0)
-        count = min(self.capacity, feed.rows - start)
-        if start + count < feed.rows:
-            self._pushed.appendleft(("rows", source, channel, (feed, start + count)))
-        if count:
-            block = source.new_block()
-            feed.fill(block, start, count)
-            self._enter(source, channel, block)
+        driver = self._drivers.get(source.name)
+        if driver is not None and feed.only_copies and feed.rows - start > self.capacity:
+            done = self._drive(driver, source, channel, feed, start)
+        else:
+            done = start + min(self.capacity, feed.rows - start)
+            if done > start:
+                block = source.new_block()
+                feed.fill(block, start, done - start)
+                self._enter(source, channel, block)
+        if done < feed.rows:
+            self._pushed.appendleft(("rows", source, channel, (feed, done)))
+
+    def _drive(self, driver: Driver, source: Input, channel: str, feed: Feed, start: int) -> int:
+        """Many blocks in one call; gives the row it came to."""
+        unit = source.readers[MAIN][0][0]
+        block = source.new_block()
+        windows = unit.kernel.windows
+        next_end = FOREVER if windows is None else windows.next_end
+        answer = unit.timed(lambda: driver.run(feed, start, block, channel, next_end))
+        rows, blocks = driver.offset - start, -(-(driver.offset - start) // self.capacity)
+        for counters in (source.counters, unit.counters):
+            counters.rows_in += rows
+            counters.blocks += blocks
+        if source.clock is not None:
+            source.channel(channel).watermark = driver.watermark
+            self._mark_source(source)
+        if answer == CONSUMED:
+            source.recycle(block)
+        else:  # the unit goes on with the block, or raises the error of its row
+            self._deliver(source, MAIN, block)
+            self._stack[-1].started = True
+        return driver.offset
 
     def _enter(self, source: Input, channel: str, block: Block) -> None:
         source.counters.rows_in += block.rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -105,16 +105,17 @@ class KernelUnit(Unit):
 
     def run(self) -> bool:
         """See Unit."""
-        return self._timed(self.kernel.run)
+        return self.timed(self.kernel.run) == CONSUMED
 
     def run_advance(self) -> bool:
         """See Unit."""
-        return self._timed(self.kernel.run_fire)
+        return self.timed(self.kernel.run_fire) == CONSUMED
 
-    def _timed(self, call: Any) -> bool:
+    def timed(self, call: Callable[[], int]) -> int:
+        """A call of the kernel: it counts as time of this unit, and its errors are explained."""
         started = time.perf_counter()
         try:
-            return call() == CONSUMED
+            return call()
         except Exception as error:
             explain_failure(self.kernel, error)
             raise

@@ -36,19 +36,25 @@ Partition = tuple[str, ...] | None  # rows are partitioned by these columns; Non
 def insert_exchanges(roots: Sequence[Node]) -> list[Node]:
     """Exchanges in front of stateful operators whose rows do not lie by their key already."""
     partitions: dict[int, Partition] = {}
+    passed: dict[int, int] = {}  # exchanges on the way to each operator: each leads to a new stage
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         made = node.with_inputs(*inputs)
+        before = max((passed[id(side)] for side in inputs), default=0)
+        lies = {(partitions[id(side)], passed[id(side)]) for side in inputs}
         if isinstance(node, Process | WindowAggregate):
             made = _keyed(made, partitions.get(id(inputs[0])))
             partitions[id(made)] = node.key
-        elif isinstance(node, Union) and len({partitions[id(side)] for side in inputs}) > 1:
-            # sides that lie differently have different owners: they meet at one
-            sides = [_exchange(side, replace(node, key=()), k) for k, side in enumerate(inputs)]
-            made = replace(node, inputs=tuple(sides), schema=sides[0].schema)
+            before += made.input is not inputs[0]
+        elif isinstance(node, Union) and len(lies) > 1:
+            # sides that lie differently have different owners, and owners in different stages
+            # would have to wait for each other: they meet at one
+            made = node.with_inputs(*(_meeting(side, node, k) for k, side in enumerate(inputs)))
             partitions[id(made)] = ()
+            before += 1
         else:
             partitions[id(made)] = _partition(made, partitions)
+        passed[id(made)] = before
         return made
 
     return transform(roots, change)
@@ -100,6 +106,20 @@ def _exchange(source: Node, reader: Node, side: int = 0) -> Exchange:
         site=reader.site,
         key=reader.key,
         time=source.time,
+    )
+
+
+def _meeting(side: Node, node: Union, k: int) -> Project:
+    """A side of a union behind an exchange to one owner, with the columns that it had."""
+    exchange = _exchange(side, replace(node, key=()), k)
+    return Project(
+        (exchange,),
+        side.schema,
+        f"{node.name}.received_{k + 1}",
+        site=node.site,
+        key=side.key,
+        time=side.time,
+        columns=tuple((name, Column(name)) for name in side.schema.names),
     )
 
 

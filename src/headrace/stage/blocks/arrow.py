@@ -97,6 +97,16 @@ class Feed:
         )
         self._fill = copy_block if copied else fill_block
 
+    @property
+    def only_copies(self) -> bool:
+        """Are all columns copied as they are, so that `copy_block` fills a block?"""
+        return self._fill is copy_block
+
+    @property
+    def address(self) -> int:
+        """The FeedRecord, for compiled code."""
+        return self._address
+
     def fill(self, block: Block, offset: int, count: int) -> None:
         """Rows offset ... offset + count - 1 become the rows of the block, in place of its own.
 

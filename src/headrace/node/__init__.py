@@ -1,0 +1,16 @@
+"""Many cores of one machine: ports, pools, schedulers and workers, all of it compiled and GIL-free.
+
+The lock-free parts are plain functions over `stage.memory.atomics`. Compiled they are the engine;
+interpreted, `tests/node/explore.py` runs them through all interleavings for small bounds.
+
+    port.py        the ring between two units and its claims       Streams fig. 3; Enjima §3.1.2
+    blocks.py      a block with its readers' count and its home    Enjima §3.1
+    readers.py     who still reads a block; the last one recycles
+    pool.py        the free blocks of a maker                      Enjima §3.1, fig. 3
+    free_list.py   units that are ready; find-work; `lru`          Streams figs. 4-6
+    parking.py     spin, prepare, scan again, park                 Streams §4.1.3
+    futex.py       the system calls under parking
+
+Inside compiled code a statement has at most one call that waits in a loop: the explorer merges
+states by a function's locals and the results of the statement it is in.
+"""

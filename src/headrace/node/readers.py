@@ -1,0 +1,33 @@
+"""Readers of a block: a branch, a union or a reorder buffer passes references, not copies.
+
+The maker of a block holds it (`pool.take` gives it with one reader) until it has written the last
+row. Before a descriptor is pushed, the block is retained for its consumer. Only who holds a block
+may retain it, so a count never comes back from zero. The last one to release recycles.
+"""
+
+from __future__ import annotations
+
+from headrace.node.blocks import NodeBlock
+from headrace.node.pool import Pool, give
+from headrace.stage.memory.atomics import fetch_add, load_acquire, store_relaxed
+from headrace.stage.memory.records import compiled
+
+
+@compiled
+def retain(block, readers):
+    """Add readers to a block that the caller holds."""
+    fetch_add(NodeBlock(block), "readers", readers)
+
+
+@compiled
+def release(block):
+    """The caller is done with the block. Was it the last reader, and the block went home?"""
+    held = NodeBlock(block)
+    readers = load_acquire(held, "readers")
+    if readers == 1:  # nobody else holds it, so nobody can retain it
+        store_relaxed(held, "readers", 0)
+    else:
+        readers = fetch_add(held, "readers", -1)
+    if readers == 1:
+        give(Pool(held.home), block)
+    return readers == 1
