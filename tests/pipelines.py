@@ -25,7 +25,6 @@ import headrace as hr
 from headrace import col
 from headrace.plan.build import PlainPythonWarning
 from headrace.plan.schema import Field, Schema
-from headrace.plan.types import DataType
 from headrace.stream import Stream
 from headrace.write import Output
 
@@ -350,8 +349,3 @@ def _length(stream: Stream, units: int) -> int | dt.timedelta:
 
 def _names_and_types(stream: Stream) -> dict[str, str]:
     return {field.name: field.type.name for field in stream.schema}
-
-
-def kind_of(stream: Stream, column: str) -> DataType:
-    """The type of a column."""
-    return stream.schema[column]

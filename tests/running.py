@@ -14,6 +14,7 @@ from tests.user_functions import PROCESSES, TIMED
 
 from headrace.job import planned
 from headrace.plan.aggregates import merges_exactly
+from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import WATERMARK, Source, walk
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
@@ -175,14 +176,11 @@ def check(outputs: Sequence[Any], **options: Any) -> bool:
         except ROW_ERRORS:
             pass
         return False
-    found = run_staged(outputs, **options)
-    for output, one, other in zip(outputs, found, expected, strict=True):
-        assert_same(one, other, ordered=is_ordered(output.node))
+    try:
+        found = run_staged(outputs, **options)
+        for output, one, other in zip(outputs, found, expected, strict=True):
+            assert_same(one, other, ordered=is_ordered(output.node))
+    except Exception as error:
+        error.add_note(explain_plan(planned(outputs)))
+        raise
     return True
-
-
-def shown(outputs: Sequence[Any]) -> str:
-    """The plan, for a report of what has failed."""
-    from headrace.plan.explain import explain_plan
-
-    return explain_plan(planned(outputs))

@@ -17,6 +17,7 @@ to compare.
 from .clock import VirtualClock
 from .rows import assert_same_rows, rows_of
 from .source import ABORT, END, PAUSE, Abort, Aborted, Pause, TestSource
+from .stages import run_stages
 
 __all__ = [
     "ABORT",
@@ -29,4 +30,5 @@ __all__ = [
     "VirtualClock",
     "assert_same_rows",
     "rows_of",
+    "run_stages",
 ]

@@ -1,0 +1,76 @@
+"""Errors of tasks: they travel as data and are raised again where the user waits.
+
+An exception that Spark carries arrives as hundreds of lines of Java and Python. One that comes as
+a letter is the user's own exception, with its notes; the driver raises it inside the batch, so
+that the batch is not committed.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import traceback
+from typing import Any
+
+from headrace.plan.errors import HeadraceError
+from headrace.stage.failure import IN_OPERATOR
+
+MOST_LINES = 12
+
+
+class SparkError(HeadraceError):
+    """Spark could not run a pipeline: what it said, shortened, and what to do about it."""
+
+
+def carry(error: BaseException) -> bytes:
+    """An exception as bytes; what cannot be pickled keeps its text and its notes."""
+    from pyspark import cloudpickle
+
+    notes = list(getattr(error, "__notes__", ()))
+    kind = type(error).__name__
+    said: dict[str, Any] = {"type": kind, "message": str(error), "notes": notes, "trace": []}
+    explained = any(note.startswith(IN_OPERATOR) for note in notes)
+    if not explained and not isinstance(error, HeadraceError):
+        frames = traceback.extract_tb(error.__traceback__)[-3:]
+        said["trace"] = [f"  at {f.filename}:{f.lineno} in {f.name}: {f.line}" for f in frames]
+    try:
+        pickled = cloudpickle.dumps(error)
+        assert type(pickle.loads(pickled)).__name__ == kind
+    except Exception:  # its class needs other arguments, or holds what cannot travel
+        pickled = b""
+    head = json.dumps(said).encode()
+    return b"%08d" % len(head) + head + pickled
+
+
+def carried(payload: bytes) -> Exception:
+    """The exception that `carry` made into bytes.
+
+    >>> carried(carry(ValueError("no good")))
+    ValueError('no good')
+    """
+    length = int(payload[:8])
+    said, pickled = json.loads(payload[8 : 8 + length]), payload[8 + length :]
+    error: Exception | None = None
+    if pickled:
+        try:
+            error = pickle.loads(pickled)
+        except Exception:  # the class is not known here
+            error = None
+    if not isinstance(error, Exception):
+        error = SparkError(f"{said['type']}: {said['message']}")
+    for note in [*said["notes"], *said["trace"]]:
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+    return error
+
+
+def of_spark(error: BaseException) -> SparkError:
+    """What Spark raised, without the way it took through Java."""
+    text = str(error)
+    # The last Python error in the text says what went wrong; the rest is how it got here.
+    found = re.findall(r"^\s*((?:[\w.]+(?:Error|Exception|Interrupt|Exit))(?:: .*)?)$", text, re.M)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = lines[:2]
+    last = [line for line in found[-2:] if line not in first]
+    return SparkError("Spark: " + "\n  ".join([*first, *last])[: 200 * MOST_LINES])

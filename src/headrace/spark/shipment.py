@@ -1,0 +1,170 @@
+"""A pipeline on its way to the tasks: one file that every process reads once.
+
+Planning happens in a process of its own, and tasks in many: none of them sees objects of the
+driver. So the stages, their connectors and the user's functions are pickled (functions of the
+main program by value) into a file in the checkpoint folder, which all machines must see anyhow.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from headrace.connect.null import NullSink
+from headrace.connect.parquet_sink import ParquetSink
+from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transform
+from headrace.plan.planner import StagePlan
+
+from .wire import DRIVER, shard_labels
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """What tasks need to know of a job."""
+
+    stages: tuple[StagePlan, ...]
+    staged: dict[str, bytes]  # sinks that tasks write through, pickled when they were open
+    channels: dict[str, tuple[str, ...]]  # of each source
+    shards: int
+    checkpoint: str  # its lasting id, part of the names of batches
+    batch_rows: int
+    tasks: int  # that may run at the same time
+    stop_file: str  # if it is there, nothing more is read
+    capacity: int
+    compiled: bool
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @cached_property
+    def labels(self) -> list[int]:
+        """The label of each shard."""
+        return shard_labels(self.shards)
+
+    @cached_property
+    def shard_of(self) -> dict[int, int]:
+        """The shard of each label."""
+        return {label: shard for shard, label in enumerate(self.labels)}
+
+    @cached_property
+    def receivers(self) -> dict[str, int]:
+        """The stage behind each exchange."""
+        return {
+            node.name: stage.number
+            for stage in self.stages
+            for node in stage.inputs
+            if isinstance(node, Received)
+        }
+
+    @cached_property
+    def sources(self) -> dict[str, tuple[StagePlan, Source]]:
+        """Each source and the stage that reads it."""
+        return {
+            node.name: (stage, node)
+            for stage in self.stages
+            for node in stage.inputs
+            if isinstance(node, Source)
+        }
+
+    @cached_property
+    def levels(self) -> list[list[StagePlan]]:
+        """The stages behind exchanges, by how many exchanges lie before them."""
+        depth: dict[int, int] = {}
+        for stage in self.stages:  # senders come first
+            senders = self.sending_stages(stage)
+            depth[stage.number] = 1 + max(depth[s.number] for s in senders) if senders else 0
+        made: list[list[StagePlan]] = [[] for _ in range(max(depth.values()))]
+        for stage in self.stages:
+            if depth[stage.number]:
+                made[depth[stage.number] - 1].append(stage)
+        return made
+
+    def sending_stages(self, stage: StagePlan) -> list[StagePlan]:
+        """The stages whose rows a stage receives."""
+        names = {node.name for node in stage.inputs if isinstance(node, Received)}
+        return [s for s in self.stages if any(root.name in names for root in s.roots)]
+
+    def senders(self, exchange: str) -> list[str]:
+        """All channels of an exchange: windows behind it wait for every one of them."""
+        (stage,) = [s for s in self.stages if any(r.name == exchange for r in s.roots)]
+        if stage.number in self.receivers.values():
+            return [sender_of_shard(stage, shard) for shard in range(self.shards)]
+        return [
+            sender_of_channel(node.name, channel)
+            for node in stage.inputs
+            for channel in self.channels[node.name]
+        ]
+
+    def target(self, root: Node) -> int:
+        """Where the rows of an output go."""
+        return self.receivers[root.name] if isinstance(root, Exchange) else DRIVER
+
+    def batch_name(self, batch: int) -> str:
+        """The name of a micro-batch for sinks: the same whenever it is run again."""
+        return f"{self.checkpoint}-{batch:08}"
+
+
+def sender_of_channel(source: str, channel: str) -> str:
+    """The name of a channel of a source among the senders of an exchange."""
+    return f"{source}/{channel}"
+
+
+def sender_of_shard(stage: StagePlan, shard: int) -> str:
+    """The name of a shard of a stage among the senders of an exchange."""
+    return f"{stage.number}/{shard:06}"
+
+
+def is_staged(connector: object) -> bool:
+    """Can tasks write through a sink while the driver commits?
+
+    A connector says so with an attribute `distributed`. Others live on the driver: rows come to it.
+    """
+    return bool(getattr(connector, "distributed", isinstance(connector, ParquetSink | NullSink)))
+
+
+def without_sinks(stages: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
+    """The stages with sinks that hold no connector: those of the driver cannot travel."""
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        made = node.with_inputs(*inputs)
+        return replace(made, connector=None) if isinstance(made, Sink) else made
+
+    return tuple(replace(s, roots=tuple(transform(s.roots, change))) for s in stages)
+
+
+def send(shipment: Shipment, folder: Path) -> Path:
+    """Write the file of a job into a folder, in one step; those of earlier runs go."""
+    from pyspark import cloudpickle
+
+    content = pickle.dumps((list(sys.path), cloudpickle.dumps(shipment)))
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("plan-*"):
+        old.unlink(missing_ok=True)
+    path = folder / f"plan-{shipment.token}.pickle"
+    waiting = path.with_suffix(".part")
+    waiting.write_bytes(content)
+    os.replace(waiting, path)
+    return path
+
+
+MOST_KEPT = 4  # jobs that a process keeps in memory
+_received: dict[str, Shipment] = {}
+
+
+def receive(path: str) -> Shipment:
+    """The shipment in a file; read once in each process."""
+    known = _received.pop(path, None)
+    if known is None:
+        with open(path, "rb") as file:
+            folders, content = pickle.load(file)
+        # user modules are found where the driver found them
+        sys.path.extend(folder for folder in folders if folder not in sys.path)
+        known = pickle.loads(content)
+    _received[path] = known  # the last one used stands last
+    while len(_received) > MOST_KEPT:
+        del _received[next(iter(_received))]
+    return known

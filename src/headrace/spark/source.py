@@ -1,0 +1,233 @@
+"""The source stage: a Python data source for Spark around any connector.
+
+One data source stands for all sources of a pipeline. `latestOffset` and `partitions` run in a
+process of their own, beside the driver (`planning.py`); `read` runs in tasks: it reads a range of
+one channel, runs the stage on it, and gives letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+
+from headrace.plan.nodes import WATERMARK
+from headrace.plan.planner import StagePlan
+from headrace.stage.clock import NEVER
+from headrace.stage.snapshot import Snapshot
+from headrace.stage.stage import Stage
+
+from .errors import carry
+from .planning import Offset, Planner, first_offset, unpaced
+from .running import StageTask
+from .shipment import Shipment, receive, sender_of_channel
+from .wire import DRIVER, ERROR, SCHEMA, Letter, to_record_batch
+
+FORMAT = "headrace"
+POLL_ROWS = 65_536
+POLL_SECONDS = 1.0
+SPLIT_SHIFT = 32  # serials of the letters of a split follow those of the split before
+NO_CHANNEL = "none"  # stands for the channels of sources that a task does not read
+
+# Retrying helps against these, and only Spark can do it; everything else fails the same way again.
+PASSING = (OSError, MemoryError)
+
+
+@dataclass
+class Range(InputPartition):
+    """What one task reads."""
+
+    batch: int
+    source: str
+    channel: str
+    start: Any
+    stop: Any
+    largest: int | None  # time before the start
+    ended: bool  # nothing comes behind
+    split: int
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+
+class HeadraceSource(DataSource):
+    """All sources of a pipeline; its option `plan` names the file with the pipeline."""
+
+    @classmethod
+    def name(cls) -> str:
+        """How Spark knows it."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Letters."""
+        return SCHEMA
+
+    def streamReader(self, schema: Any) -> HeadraceReader:
+        """See DataSource."""
+        return HeadraceReader(self.options["plan"])
+
+
+class HeadraceReader(DataSourceStreamReader):
+    """Plans in one process, reads in others: only the path of the plan travels."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._planner: Planner | None = None
+
+    def __reduce__(self) -> Any:
+        return HeadraceReader, (self._path,)
+
+    @property
+    def _shipment(self) -> Shipment:
+        return receive(self._path)
+
+    def _planning(self) -> Planner:
+        if self._planner is None:
+            self._planner = Planner(self._shipment)
+        return self._planner
+
+    # ---- in the planner's process --------------------------------------------------------------
+
+    def initialOffset(self) -> Offset:
+        """See DataSourceStreamReader."""
+        return first_offset(self._shipment)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """See DataSourceStreamReader."""
+        return ReadMaxRows(self._shipment.batch_rows)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """See DataSourceStreamReader."""
+        return self._planning().next_offset(start)
+
+    def partitions(self, start: Offset, end: Offset) -> list[Range]:
+        """A task for each split of each channel that has moved."""
+        made = []
+        for source, found in end["sources"].items():
+            for channel, after in found.items():
+                before = start["sources"].get(source, {}).get(channel)
+                if before is None:
+                    before = {"position": None, "largest": None, "ended": False}
+                if before["position"] == after["position"] and before["ended"] == after["ended"]:
+                    continue
+                places = [before, *after["splits"], after]
+                for split, (one, other) in enumerate(zip(places, places[1:])):
+                    last = split == len(places) - 2
+                    made.append(
+                        Range(
+                            batch=end["batch"],
+                            source=source,
+                            channel=channel,
+                            start=one["position"],
+                            stop=other["position"],
+                            largest=one["largest"],
+                            ended=last and after["ended"],
+                            split=split,
+                        )
+                    )
+        return made
+
+    def commit(self, end: Offset) -> None:
+        """See DataSourceStreamReader."""
+        self._planning().committed(end)
+
+    def stop(self) -> None:
+        """See DataSourceStreamReader."""
+        if self._planner is not None:
+            self._planner.close()
+
+    # ---- in tasks ------------------------------------------------------------------------------
+
+    def read(self, partition: Range) -> Iterator[pa.RecordBatch]:
+        """The letters that a range gives."""
+        shipment = self._shipment
+        try:
+            for letter in _read(shipment, partition):
+                yield to_record_batch([letter])
+        except PASSING:
+            raise
+        except Exception as error:
+            label, payload = shipment.labels[0], carry(error)
+            told = Letter(label, ERROR, partition.batch, DRIVER, "", "", 0, 0, 0, payload)
+            yield to_record_batch([told])
+
+
+def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
+    plan, node = shipment.sources[task.source]
+    stage = _take_stage(shipment, plan, task)
+    run = StageTask(
+        shipment,
+        stage,
+        batch=task.batch,
+        sender=sender_of_channel(task.source, task.channel),
+        label=shipment.labels[0],
+        first_serial=task.split << SPLIT_SHIFT,
+    )
+    names = [name for name in node.schema.names if name != WATERMARK]
+    reader = None
+    try:
+        if task.start != task.stop:
+            connector = unpaced(node.connector)
+            reader = connector.open(task.channel, task.start, task.stop, names, node.predicate)
+            while True:
+                batch = reader.poll(POLL_ROWS, POLL_SECONDS)
+                if batch.rows is not None and batch.rows.num_rows:
+                    stage.push(task.source, batch.rows, task.channel)
+                    yield from run.run()
+                if batch.ended or batch.position == task.stop:
+                    break
+        if task.ended:
+            stage.end(task.source, task.channel)
+        stage.flush()
+        yield from run.run()
+        yield from run.finish()
+    except BaseException:
+        run.abort()
+        stage.close()
+        raise
+    finally:
+        if reader is not None:
+            reader.close()
+    _idle_stages.setdefault((shipment.token, plan.number), []).append(stage)
+
+
+# Stages that have nothing in work: a source stage keeps nothing between tasks but its memory.
+_idle_stages: dict[tuple[str, int], list[Stage]] = {}
+_beginnings: dict[tuple[str, int], bytes] = {}  # what such a stage knows: nothing
+
+
+def _take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
+    """A stage whose clock stands where the range begins."""
+    key = (shipment.token, plan.number)
+    idle = _idle_stages.get(key)
+    if idle:
+        stage = idle.pop()
+    else:
+        stage = Stage(plan, capacity=shipment.capacity, compiled=shipment.compiled)
+        if key not in _beginnings:
+            for known in [k for k in _beginnings if k[0] != shipment.token]:
+                _forget(known)
+            _beginnings[key] = stage.snapshot().to_bytes()
+    for source in stage.inputs.values():
+        source.channels.clear()
+    stage.restore(Snapshot.from_bytes(_beginnings[key]))
+    for name, source in stage.inputs.items():
+        if name == task.source:
+            stage.declare(name, task.channel)
+            if source.clock is not None:
+                largest = NEVER if task.largest is None else task.largest
+                source.clock.restored({task.channel: largest})
+        else:
+            stage.end(name, NO_CHANNEL)  # what others read does not hold this channel back
+    return stage
+
+
+def _forget(key: tuple[str, int]) -> None:
+    """Another job has begun: let go of the stages of the one before."""
+    _beginnings.pop(key)
+    for stage in _idle_stages.pop(key, ()):
+        stage.close()

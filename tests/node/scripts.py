@@ -1,0 +1,242 @@
+"""A thread of an exploration as an automaton, learnt from the very source that is compiled.
+
+What a function does next follows from the results of its memory accesses so far. So it is run with
+recorded results; at the first access beyond them it is stopped by an exception, and what it wanted
+to do is a *node*. Two nodes are one if the function stands at the same place with the same locals;
+then a loop is a circle. What is on Python's evaluation stack is not visible; its place is taken by
+the results of the earlier accesses of the statement that each frame is in.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any, NamedTuple
+
+from headrace.node import futex
+from headrace.stage.memory import access
+from headrace.stage.memory.places import Record, array
+
+HERE = str(Path(__file__).parent)
+SKIPPED = (
+    str(Path(access.__file__).parent),
+    futex.__file__,
+    __file__,
+    str(Path(__file__).with_name("explore.py")),
+)
+
+
+class Operation(NamedTuple):
+    """What a thread does next: load, store, update, pause, wait or wake."""
+
+    what: str
+    address: int = 0
+    ctype: Any = None
+    order: str = ""
+    value: Any = None  # to store; expected by wait; how many wake wakes
+    change: Callable[[Any], Any] | None = None  # of update
+    expected: Any = None  # of update, if it is a compare-and-swap
+
+
+class Node:
+    """A thread before its next access, or at its end."""
+
+    __slots__ = ("following", "operation", "outcome", "path", "problem", "where")
+
+    def __init__(self, path: tuple, operation: Operation | None, where: str) -> None:
+        self.path, self.operation, self.where = path, operation, where
+        self.following: dict[Any, Node] = {}
+        self.outcome: Any = None  # what the function returned
+        self.problem = ""  # the error that it raised
+
+    def __repr__(self) -> str:
+        return self.where
+
+
+class Script:
+    """One thread."""
+
+    def __init__(self, body: Callable[[], Any]) -> None:
+        self.body = body
+        self.nodes: dict[Any, Node] = {}
+        self.root = self._run(())
+
+    def after(self, node: Node, result: Any) -> Node:
+        found = node.following.get(result)
+        if found is None:
+            found = node.following[result] = self._run((*node.path, result))
+        return found
+
+    def _run(self, path: tuple) -> Node:
+        recorder = _Recorder(path)
+        before, access.current = access.current, recorder
+        system, futex.current = futex.current, recorder
+        outcome, problem = None, ""
+        try:
+            outcome = self.body()
+        except _Stopped:
+            pass
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        finally:
+            access.current, futex.current = before, system
+        if recorder.operation is None:
+            key: Any = ("end", _frozen(outcome), problem)
+        else:
+            key = recorder.key
+        if key not in self.nodes:
+            node = self.nodes[key] = Node(path, recorder.operation, recorder.where)
+            node.outcome, node.problem = outcome, problem
+        return self.nodes[key]
+
+
+class _Stopped(BaseException):
+    """The thread has reached an access whose result is not known yet."""
+
+
+class _Standing:
+    """A frame, the statement it is in, and the results that may be on its evaluation stack."""
+
+    __slots__ = ("carried", "current", "frame", "instruction", "statement")
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame, self.instruction = frame, frame.f_lasti
+        self.statement = _statement(frame.f_code, frame.f_lineno)
+        self.carried: tuple = ()  # results of calls that have returned
+        self.current: tuple = ()  # results inside the call that the frame makes now
+
+
+class _Recorder(access.Memory):
+    """Memory and system of a thread that plays recorded results."""
+
+    def __init__(self, path: tuple) -> None:
+        self.path, self.position = path, 0
+        self.stack: list[_Standing] = []
+        self.operation: Operation | None = None
+        self.key: Any = None
+        self.where = "end"
+
+    def load(self, address: int, ctype: Any, order: str) -> Any:
+        return self._next(Operation("load", address, ctype, order))
+
+    def store(self, address: int, ctype: Any, value: Any, order: str) -> None:
+        self._next(Operation("store", address, ctype, order, value))
+
+    def update(self, address: int, ctype: Any, change: Callable[[Any], Any]) -> Any:
+        assert isinstance(change, FunctionType)
+        names = change.__code__.co_freevars
+        cells = dict(zip(names, (cell.cell_contents for cell in change.__closure__ or ())))
+        expected = cells.get("expected")
+        return self._next(Operation("update", address, ctype, "sc", None, change, expected))
+
+    def pause(self) -> None:
+        self._next(Operation("pause"))
+
+    def wait(self, address: int, expected: int, ns: int) -> int:
+        return self._next(Operation("wait", address, futex.Word.fields["value"].kind.ctype, "", expected))
+
+    def wake(self, address: int, count: int) -> int:
+        return self._next(Operation("wake", address, None, "", count))
+
+    def _next(self, operation: Operation) -> Any:
+        self._look_at_stack()
+        if self.position == len(self.path):
+            self.operation, self.key = operation, self._state(operation)
+            inner = self.stack[-1]
+            name = inner.frame.f_code.co_name
+            target = operation.value if operation.value is not None else ""
+            self.where = f"{name}:{inner.frame.f_lineno} {operation.what} {operation.order} {target}"
+            raise _Stopped
+        result = self.path[self.position]
+        self.position += 1
+        for standing in self.stack:
+            standing.current += (result,)
+        return result
+
+    def _look_at_stack(self) -> None:
+        frames: list[FrameType] = []
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code is not Script._run.__code__:
+            if not frame.f_code.co_filename.startswith(SKIPPED):
+                frames.append(frame)
+            frame = frame.f_back
+        frames.reverse()
+        before, self.stack = self.stack, [_Standing(frame) for frame in frames]
+        for depth, (old, new) in enumerate(zip(before, self.stack)):
+            if old.frame is not new.frame:
+                break
+            if old.statement != new.statement or new.instruction < old.instruction:
+                continue
+            if new.instruction > old.instruction:
+                new.carried = old.carried + old.current
+            elif self._same_call(before, depth):
+                new.carried, new.current = old.carried, old.current
+
+    def _same_call(self, before: list[_Standing], depth: int) -> bool:
+        """Are two stacks inside the same call that the frame at a depth makes?"""
+        inner = depth + 1
+        if inner >= len(before) or inner >= len(self.stack):
+            return False
+        return before[inner].frame is self.stack[inner].frame
+
+    def _state(self, operation: Operation) -> Any:
+        frames = tuple(
+            (
+                s.frame.f_code,
+                s.instruction,
+                tuple((k, _frozen(v)) for k, v in sorted(s.frame.f_locals.items())),
+                s.carried,
+            )
+            for s in self.stack
+        )
+        change = operation.change
+        plain = operation[:5] if change is None else (*operation[:4], _frozen(change))
+        return frames, plain
+
+
+def _frozen(value: Any) -> Any:
+    """Something hashable that is equal for equal values."""
+    if isinstance(value, Record):
+        return type(value).__name__, value.address
+    if isinstance(value, array):
+        return value.tag, value.address
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, *map(_frozen, value)
+    if isinstance(value, (set, frozenset)):
+        return "set", frozenset(map(_frozen, value))
+    if isinstance(value, dict):
+        return "dict", *((k, _frozen(v)) for k, v in value.items())
+    if isinstance(value, FunctionType):
+        cells = value.__closure__ or ()
+        if len(cells) == 0 or value.__code__.co_filename.startswith(SKIPPED):
+            return value.__code__, *(_frozen(cell.cell_contents) for cell in cells)
+        return id(value)
+    if value is None or isinstance(value, (int, float, str, bytes)):
+        return value
+    return id(value)
+
+
+@cache
+def _statements(filename: str) -> dict[int, int]:
+    """First line of the innermost statement, by line."""
+    found: dict[int, int] = {}
+    tree = ast.parse("".join(linecache.getlines(filename)))
+
+    def visit(node: ast.AST) -> None:
+        if isinstance(node, ast.stmt):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                found[line] = node.lineno
+        for child in ast.iter_child_nodes(node):
+            visit(child)
+
+    visit(tree)
+    return found
+
+
+def _statement(code: CodeType, line: int) -> int:
+    return _statements(code.co_filename).get(line, line)
