@@ -6,8 +6,8 @@
 Each body is a function without arguments over interpreted twins (`interpreted(push)`) and records
 that were set up before; it gives a result, and an error that it raises is a failure. `check` gets
 the results at the end of each interleaving, and may read the records. All threads blocked is a
-failure too: `pause` waits for a store of another thread, and sleeping has no time-out here, so that
-a lost wake-up shows as a deadlock.
+failure too: `pause` waits for a store of another thread unless there was one since the last pause,
+and sleeping has no time-out here, so that a lost wake-up shows as a deadlock.
 
 States are visited once. An address that only one thread uses, or that nobody stores to, is no place
 to switch threads; which these are is found out on the way (the exploration starts again when it was
@@ -25,10 +25,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from numba import njit
-from tests.node.models import MODELS, Race
+from tests.node.models import MODELS, Race, with_item
 from tests.node.scripts import Node, Operation, Script
 
-RUNNING, PAUSED, ASLEEP = range(3)
+# FRESH, STALE: a thread that runs, without and with a store of another since it last paused.
+FRESH, STALE, PAUSED, ASLEEP = range(4)
+AFTER_STORE = (STALE, STALE, FRESH, ASLEEP)
 
 
 @dataclass
@@ -116,7 +118,7 @@ class _Visit:
 class _Round:
     """One attempt, with what is known about the addresses at its start.
 
-    State: (node of each thread, RUNNING/PAUSED/ASLEEP of each, values of private addresses, state
+    State: (node of each thread, FRESH/STALE/PAUSED/ASLEEP of each, values of private addresses, state
     of the model).
     """
 
@@ -135,7 +137,7 @@ class _Round:
 
     def visit_all(self) -> None:
         nodes = tuple(script.root for script in self.whole.scripts)
-        state = (nodes, (RUNNING,) * self.count, self.start_private, self.model.start())
+        state = (nodes, (STALE,) * self.count, self.start_private, self.model.start())
         labels: list[str] = []
         try:
             start = self.settled(state)
@@ -176,7 +178,7 @@ class _Round:
         stuck = True
         for thread in range(self.count):
             node = nodes[thread]
-            if node.operation is not None and standing[thread] == RUNNING:
+            if node.operation is not None and standing[thread] <= STALE:
                 stuck = False
                 for after in self.step(state, thread, node, node.operation):
                     yield f"thread {thread}: {node}", after
@@ -194,13 +196,11 @@ class _Round:
         nodes, standing, private, memory = state
         model = self.model
         if op.what == "pause":
-            fresh = model.refreshed(memory, thread)
-            if fresh is not None:
-                yield self.advanced(state, thread, None, fresh)
-            else:
-                changed = self.advanced(state, thread, None, memory)
-                paused = (*standing[:thread], PAUSED, *standing[thread + 1 :])
-                yield changed[0], paused, private, memory
+            newer = model.refreshed(memory, thread)
+            after = PAUSED if newer is None and standing[thread] == FRESH else FRESH
+            changed = with_item(standing, thread, after)
+            state = (nodes, changed, private, memory)
+            yield self.advanced(state, thread, None, memory if newer is None else newer)
         elif op.what == "wake":
             yield from self.woken(state, thread, op)
         elif op.what == "wait":
@@ -208,7 +208,7 @@ class _Round:
             if value != op.value:
                 yield self.advanced(state, thread, 0, after)
             else:
-                asleep = (*standing[:thread], ASLEEP, *standing[thread + 1 :])
+                asleep = with_item(standing, thread, ASLEEP)
                 yield self.told((nodes, asleep, private, memory), thread, after)
         elif op.what == "load":
             for value, after in model.load(memory, thread, self.shared[op.address], op.order):
@@ -245,7 +245,7 @@ class _Round:
             up = list(standing)
             for sleeper in group:
                 changed[sleeper] = self.whole.scripts[sleeper].after(nodes[sleeper], 0)
-                up[sleeper] = RUNNING
+                up[sleeper] = STALE
             yield self.advanced((tuple(changed), tuple(up), private, memory), thread, 0, memory)
 
     def advanced(self, state: Any, thread: int, result: Any, memory: Any) -> Any:
@@ -253,7 +253,7 @@ class _Round:
         node = self.whole.scripts[thread].after(nodes[thread], result)
         if node.problem:
             raise _Failure(f"thread {thread}: {node.problem}")
-        nodes = (*nodes[:thread], node, *nodes[thread + 1 :])
+        nodes = with_item(nodes, thread, node)
         if node.operation is None:
             finished = frozenset(t for t, n in enumerate(nodes) if n.operation is None)
             memory = self.model.ended(memory, finished)
@@ -262,9 +262,9 @@ class _Round:
     def told(self, state: Any, thread: int, memory: Any) -> Any:
         """Those that pause go on when another thread's store is seen."""
         nodes, standing, private, before = state
-        if PAUSED in standing and self.model.seen(before) != self.model.seen(memory):
+        if self.model.seen(before) != self.model.seen(memory):
             standing = tuple(
-                RUNNING if s == PAUSED and t != thread else s for t, s in enumerate(standing)
+                [AFTER_STORE[s] if t != thread else s for t, s in enumerate(standing)]
             )
         return nodes, standing, private, memory
 
@@ -275,11 +275,11 @@ class _Round:
         nodes, standing, private, memory = state
         for thread in range(self.count):
             node = nodes[thread]
-            if standing[thread] == RUNNING:
+            if standing[thread] <= STALE:
                 while (found := self.alone(node, thread, private)) is not None:
                     node, private = found
             if node is not nodes[thread]:
-                nodes = (*nodes[:thread], node, *nodes[thread + 1 :])
+                nodes = with_item(nodes, thread, node)
                 if node.problem:
                     raise _Failure(f"thread {thread}: {node.problem}")
                 if node.operation is None:
@@ -305,7 +305,7 @@ class _Round:
             else:
                 assert op.change is not None
                 value = op.change(value)
-            private = (*private[:at], value, *private[at + 1 :])
+            private = with_item(private, at, value)
         return self.whole.scripts[thread].after(node, result), private
 
     def note(self, op: Operation, thread: int) -> None:

@@ -22,7 +22,8 @@ class Race(Exception):
     """Two threads, one of which stores, and an access that is not atomic."""
 
 
-def _set(values: tuple, index: int, value: Any) -> tuple:
+def with_item(values: tuple, index: int, value: Any) -> tuple:
+    """The tuple with one item replaced."""
     return (*values[:index], value, *values[index + 1 :])
 
 
@@ -47,11 +48,11 @@ class SequentiallyConsistent:
         return [(state[at], state)]
 
     def store(self, state: State, thread: int, at: int, value: Any, order: str) -> State:
-        return _set(state, at, value)
+        return with_item(state, at, value)
 
     def update(self, state: State, thread: int, at: int, op: Operation) -> list[tuple[Any, State]]:
         assert op.change is not None
-        return [(state[at], _set(state, at, op.change(state[at])))]
+        return [(state[at], with_item(state, at, op.change(state[at])))]
 
     def current(self, state: State, thread: int, at: int) -> tuple[Any, State]:
         """What the system sees at an address; a system call is a full barrier."""
@@ -93,14 +94,14 @@ class TotalStoreOrder(SequentiallyConsistent):
     def store(self, state: State, thread: int, at: int, value: Any, order: str) -> State:
         if order == "sc":
             memory, buffers = self.barrier(state, thread)
-            return _set(memory, at, value), buffers
+            return with_item(memory, at, value), buffers
         memory, buffers = state
-        return memory, _set(buffers, thread, (*buffers[thread], (at, value)))
+        return memory, with_item(buffers, thread, (*buffers[thread], (at, value)))
 
     def update(self, state: State, thread: int, at: int, op: Operation) -> list[tuple[Any, State]]:
         assert op.change is not None
         memory, buffers = self.barrier(state, thread)
-        return [(memory[at], (_set(memory, at, op.change(memory[at])), buffers))]
+        return [(memory[at], (with_item(memory, at, op.change(memory[at])), buffers))]
 
     def current(self, state: State, thread: int, at: int) -> tuple[Any, State]:
         state = self.barrier(state, thread)
@@ -109,8 +110,8 @@ class TotalStoreOrder(SequentiallyConsistent):
     def barrier(self, state: State, thread: int) -> State:
         memory, buffers = state
         for at, value in buffers[thread]:
-            memory = _set(memory, at, value)
-        return memory, _set(buffers, thread, ())
+            memory = with_item(memory, at, value)
+        return memory, with_item(buffers, thread, ())
 
     def flushes(self, state: State) -> list[tuple[int, State]]:
         memory, buffers = state
@@ -118,7 +119,7 @@ class TotalStoreOrder(SequentiallyConsistent):
         for thread, buffer in enumerate(buffers):
             if buffer:
                 at, value = buffer[0]
-                after = _set(memory, at, value), _set(buffers, thread, buffer[1:])
+                after = with_item(memory, at, value), with_item(buffers, thread, buffer[1:])
                 found.append((thread, after))
         return found
 
@@ -151,10 +152,10 @@ class Weak(SequentiallyConsistent):
         found = []
         for index in range(oldest, len(history)):
             value, released = history[index]
-            seen = _set(view, at, index)
+            seen = with_item(view, at, index)
             if order in ("acquire", "sc"):
                 seen = _join(seen, released)
-            after = self._tidy((messages, _set(views, thread, seen), sc_view))
+            after = self._tidy((messages, with_item(views, thread, seen), sc_view))
             found.append((value, after))
         return found
 
@@ -162,13 +163,13 @@ class Weak(SequentiallyConsistent):
         messages, views, sc_view = state
         if order == "plain" and views[thread][at] < len(messages[at]) - 1:
             raise Race("a plain store races with a store")
-        view = _set(views[thread], at, len(messages[at]))
-        alone = _set((0,) * len(view), at, len(messages[at]))
+        view = with_item(views[thread], at, len(messages[at]))
+        alone = with_item((0,) * len(view), at, len(messages[at]))
         released = view if order in ("release", "sc") else alone
-        messages = _set(messages, at, (*messages[at], (value, released)))
+        messages = with_item(messages, at, (*messages[at], (value, released)))
         if order == "sc":
-            sc_view = _set(sc_view, at, view[at])
-        return self._tidy((messages, _set(views, thread, view), sc_view))
+            sc_view = with_item(sc_view, at, view[at])
+        return self._tidy((messages, with_item(views, thread, view), sc_view))
 
     def update(self, state: State, thread: int, at: int, op: Operation) -> list[tuple[Any, State]]:
         assert op.change is not None
@@ -184,10 +185,10 @@ class Weak(SequentiallyConsistent):
             if old != op.expected:
                 return found
         view = _join(views[thread], released)
-        view = _set(view, at, len(messages[at]))
-        messages = _set(messages, at, (*messages[at], (op.change(old), view)))
-        sc_view = _set(sc_view, at, view[at])
-        return [*found, (old, self._tidy((messages, _set(views, thread, view), sc_view)))]
+        view = with_item(view, at, len(messages[at]))
+        messages = with_item(messages, at, (*messages[at], (op.change(old), view)))
+        sc_view = with_item(sc_view, at, view[at])
+        return [*found, (old, self._tidy((messages, with_item(views, thread, view), sc_view)))]
 
     def current(self, state: State, thread: int, at: int) -> tuple[Any, State]:
         return state[0][at][-1][0], state
@@ -200,7 +201,7 @@ class Weak(SequentiallyConsistent):
         )
         if newest == views[thread]:
             return None
-        return self._tidy((messages, _set(views, thread, newest), sc_view))
+        return self._tidy((messages, with_item(views, thread, newest), sc_view))
 
     def ended(self, state: State, finished: frozenset[int]) -> State:
         """A thread that has ended reads nothing."""

@@ -16,7 +16,6 @@ from .types import DataType
 
 ARITHMETIC = ("+", "-", "*", "/", "//", "%")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-LOGIC = ("&", "|")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .nodes import Exchange, Node, Received, Source, transform, walk
@@ -46,9 +46,6 @@ class Plan:
     def stages(self) -> list[StagePlan]:
         """The stages for many owners, each after those that feed it."""
         return cut(insert_exchanges(self.optimized), self.fuse)
-
-
-Rewrite = Callable[[Sequence[Node]], list[Node]]
 
 
 def plan(sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True) -> Plan:

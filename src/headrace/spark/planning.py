@@ -121,7 +121,9 @@ class Planner:
         rows = in_split = 0
         while rows < budget and not ended:
             if in_split >= split_rows:
-                splits.append({"position": position, "largest": self._largest(clock, channel, position)})
+                splits.append(
+                    {"position": position, "largest": self._largest(clock, channel, position)}
+                )
                 in_split = 0
             most = min(POLL_ROWS, budget - rows, split_rows - in_split)
             batch = reader.poll(most, 0.0 if rows else wait)

@@ -27,6 +27,7 @@ from .task import CONSUMED, IN_ROW, NEED_MEMORY, NOT_SELECTED, Task
 from .windows import OpenWindows
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
+ROW_TEXT = 32  # bytes of strings that a row makes, roughly
 
 
 def cell(record: Any, name: str) -> Any:
@@ -78,6 +79,7 @@ class Kernel:
             load_table(node, table_layout(node, k), compiled)
             for k, node in enumerate(self.made.tables)
         ]
+        self._constants: list[Any] = [heap for table in self._tables for heap in table.heaps]
         self._prepare(module)
 
     # ---- memory ------------------------------------------------------------------------------
@@ -112,7 +114,8 @@ class Kernel:
         table = View.allocate(len(literals))
         size = sum(len(str(literal.value)) * 4 + 16 for literal in literals)
         heap = new_heap(size)
-        self._memory += [table, heap]
+        self._memory.append(table)
+        self._constants.append(heap)
         for literal, at in literals.items():
             table[at].head, table[at].tail = words(literal.value, heap)
         self.task.literals = table.address
@@ -197,11 +200,19 @@ class Kernel:
         self._out.value = self.output.address
         if self.late_output is not None:
             self.task.late_output = self.late_output.address
+        for block in (self.output, self.late_output) if self._constants else ():
+            if block is not None and block.layout.has_views:
+                block.hold(self._constants)
         if self.made.resources.creates_text:
-            heap = self.output.heap
-            self.task.heap = heap.address
-            if self.late_output is not None:
-                self.late_output.hold([heap])
+            self._bind_heap()
+
+    def _bind_heap(self) -> None:
+        """Strings made in rows live as long as the block they go to; a window keeps copies."""
+        windowed = self.chain.windowed is not None
+        heap = new_heap(self.capacity * ROW_TEXT) if windowed else self.output.heap
+        self._heap, self.task.heap = heap, heap.address
+        if self.late_output is not None:
+            self.late_output.hold([heap])
 
     def _make_room(self) -> None:
         task = self.task

@@ -24,6 +24,7 @@ from headrace.plan.functions import Function, StateSpec
 from headrace.plan.site import Site, code_site
 from headrace.plan.types import DataType
 from headrace.stage import cache
+from headrace.stage.blocks.layout import KIND_OF_TYPE
 from headrace.stage.functions.fingerprint import Freezer, fingerprint, plain
 from headrace.stage.functions.outputs import agreed_outputs, output_types
 from headrace.stage.functions.refusals import (
@@ -52,19 +53,7 @@ __all__ = [
     "state_record",
 ]
 
-_KINDS = {
-    "bool": "flag",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "float32": "f32",
-    "float64": "f64",
-    "date": "i32",
-    "timestamp": "i64",
-    "string": "text",
-    "binary": "blob",
-}
+_KINDS = KIND_OF_TYPE | {"string": "text", "binary": "blob"}
 
 _compile = njit(nogil=True, boundscheck=True, error_model="python")
 _dispatchers: dict[str, tuple[Dispatcher, list[Dispatcher]]] = {}  # by fingerprint; all it calls

@@ -1,0 +1,164 @@
+"""A job's checkpoint folder: Spark's own files, and ours beside them.
+
+    headrace.json    what the pipeline was: it must still fit the saved state
+    headrace.lock    held by the job that runs here
+    headrace/        the plan on its way to the tasks
+    spark/           offsets, commits and state, as Spark keeps them
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.plan.errors import StateError
+from headrace.plan.nodes import Process, Received, Source, WindowAggregate, walk
+from headrace.plan.planner import StagePlan
+
+from .planning import has_ended
+
+FORMAT = 1
+
+
+class Checkpoint:
+    """A checkpoint folder, locked; without a path it is a temporary one."""
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        self.is_temporary = path is None
+        if path is not None and "://" in str(path) and not str(path).startswith("file://"):
+            raise StateError(
+                f"checkpoint={str(path)!r}: only folders of a file system are supported\n"
+                "  fix: give a folder that all machines see under the same path"
+            )
+        if path is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="headrace-checkpoint-"))
+        else:
+            self.folder = Path(str(path).removeprefix("file://")).expanduser().resolve()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = open(self.folder / "headrace.lock", "a+")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise StateError(
+                f"another job runs on the checkpoint {self.folder}\n"
+                "  fix: stop it, or give this job a checkpoint of its own"
+            ) from None
+
+    @property
+    def spark(self) -> Path:
+        """What Spark keeps."""
+        return self.folder / "spark"
+
+    @property
+    def plans(self) -> Path:
+        """Where the plan lies for the tasks."""
+        return self.folder / "headrace"
+
+    def close(self) -> None:
+        """Let others run here; a temporary folder goes."""
+        self._lock.close()
+        if self.is_temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- what the pipeline was -----------------------------------------------------------------
+
+    def agree(self, stages: Sequence[StagePlan], shards: int | None, default: int) -> tuple:
+        """(id, shards) of the job; a pipeline that does not fit what was saved is a StateError."""
+        path = self.folder / "headrace.json"
+        now = describe(stages)
+        if not path.exists():
+            made = {"format": FORMAT, "id": uuid.uuid4().hex[:12], "shards": shards or default}
+            _write(path, {**made, "pipeline": now})
+            return made["id"], made["shards"]
+        saved = json.loads(path.read_text())
+        if saved["format"] != FORMAT:
+            raise StateError(
+                f"the checkpoint {self.folder} has format {saved['format']}, this version reads "
+                f"{FORMAT}"
+            )
+        if shards is not None and shards != saved["shards"]:
+            raise StateError(
+                f"the checkpoint {self.folder} was made with shards={saved['shards']}, now "
+                f"shards={shards}\n  fix: keep the number, or begin with a new checkpoint"
+            )
+        _compare(self.folder, saved["pipeline"], now)
+        _write(path, {**saved, "pipeline": now})
+        return saved["id"], saved["shards"]
+
+    def has_finished(self) -> bool:
+        """Were all sources read to their ends, and the last batch committed?"""
+        last = _last(self.spark / "commits")
+        if last is None or last != _last(self.spark / "offsets"):
+            return False
+        lines = (self.spark / "offsets" / str(last)).read_text().splitlines()
+        return has_ended(json.loads(lines[2]))
+
+
+def describe(stages: Sequence[StagePlan]) -> dict[str, Any]:
+    """What must stay for saved state to be found again: sources, exchanges, operators with state."""
+    operators: dict[str, Any] = {}
+    exchanges: dict[str, Any] = {}
+    sources: dict[str, Any] = {}
+    for stage in stages:
+        for node in walk(stage.roots):
+            if isinstance(node, Source):
+                sources[node.name] = type(node.connector).__name__
+            elif isinstance(node, Received):
+                exchanges[node.name] = stage.number
+            elif isinstance(node, Process | WindowAggregate) and stage_is_keyed(stage):
+                operators[node.identity] = _shape(node)
+    return {"sources": sources, "exchanges": exchanges, "operators": operators}
+
+
+def stage_is_keyed(stage: StagePlan) -> bool:
+    """Does it stand behind an exchange?"""
+    return any(isinstance(node, Received) for node in stage.inputs)
+
+
+def _shape(node: Process | WindowAggregate) -> dict[str, Any]:
+    made: dict[str, Any] = {"operator": node.kind, "key": list(node.key)}
+    if isinstance(node, WindowAggregate):
+        made["window"] = str(node.window)
+        made["aggregates"] = [f"{name}={aggregate}" for name, aggregate in node.aggregates]
+    elif node.function.state is not None:
+        made["state"] = {f.name: str(f.type) for f in node.function.state.fields}
+    return made
+
+
+def _compare(folder: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
+    said = []
+    for what in ("sources", "operators", "exchanges"):
+        for name, was in saved[what].items():
+            if name not in now[what]:
+                said.append(f"{what[:-1]} {name!r} is gone")
+            elif now[what][name] != was:
+                said.append(f"{what[:-1]} {name!r} was {was} and is {now[what][name]}")
+        said.extend(f"{what[:-1]} {name!r} is new" for name in now[what] if name not in saved[what])
+    if said:
+        raise StateError(
+            f"the pipeline does not fit the checkpoint {folder}: {'; '.join(said[:5])}\n"
+            "  fix: undo the change (stateful operators keep their place with name=), or begin "
+            "with a new checkpoint"
+        )
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    waiting = path.with_suffix(".part")
+    with open(waiting, "w") as file:
+        json.dump(content, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(waiting, path)
+
+
+def _last(folder: Path) -> int | None:
+    numbers = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+    return max(numbers, default=None)

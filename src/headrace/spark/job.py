@@ -1,0 +1,326 @@
+"""A pipeline that runs on Spark: one streaming query, watched and steered from here."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.plan.connector import is_replayable
+from headrace.plan.errors import PipelineError
+from headrace.plan.explain import explain_plan
+from headrace.plan.nodes import Sink, Source
+from headrace.plan.planner import Plan
+from headrace.stage.failure import shortened
+
+from .checkpoint import Checkpoint
+from .errors import carried, of_spark
+from .running import COUNTERS
+from .session import open_session, own_session
+from .shipment import Shipment, send, without_sinks
+from .sinks import DriverSinks
+from .wire import ERROR, MESSAGE, METRICS, RESULT, SCHEMA, Letter
+
+BATCH_ROWS = 4_000_000
+WAIT_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class SparkProgress:
+    """How far a job is; the same fields as those of a job on one thread, and Spark's."""
+
+    status: str
+    seconds: float
+    rows_in: int
+    rows_out: int
+    late_rows: int
+    rows_per_second: float
+    operators: dict[str, dict[str, Any]]
+    batches: int
+    batch_seconds: float  # of the last one
+    state_written: int  # bytes
+    cache_hits: int  # stages that were still in their worker's memory
+    cache_misses: int
+
+
+class SparkJob:
+    """A pipeline that runs on Spark, or has run."""
+
+    def __init__(self, plan: Plan, *, capacity: int, compiled: bool) -> None:
+        self.plan = plan
+        self.status = "starting"
+        self._capacity, self._compiled = capacity, compiled
+        self._started = time.perf_counter()
+        self._ended: float | None = None
+        self._stages = plan.stages()
+        self._sources = [
+            node for s in self._stages for node in s.inputs if isinstance(node, Source)
+        ]
+        sinks = [root for s in self._stages for root in s.roots if isinstance(root, Sink)]
+        self._sink_names = [sink.name for sink in sinks]
+        self._sinks = DriverSinks(sinks)
+        self._counted: dict[str, dict[str, Any]] = {}
+        self._sizes: dict[tuple[str, str], dict[str, Any]] = {}  # by sender and operator
+        self._totals = {"state_written": 0, "cache_hits": 0, "shards": 0}
+        self._batches, self._batch_seconds = 0, 0.0
+        self._lock = threading.Lock()
+        self._error: Exception | None = None
+        self._last_batch: int | None = None  # of Spark's, when every source has ended
+        self._stopping = False
+        self._query: Any = None
+        self._checkpoint: Checkpoint | None = None
+        self._shipment: Shipment | None = None
+
+    def __repr__(self) -> str:
+        return f"SparkJob({self.status}, {self.progress().rows_in:,} rows in)"
+
+    # ---- starting ----------------------------------------------------------------------------
+
+    def start(
+        self,
+        *,
+        master: str | None = None,
+        checkpoint: Any = None,
+        session: Any = None,
+        shards: int | None = None,
+        batch_rows: int | None = None,
+        trigger: str | None = None,
+    ) -> SparkJob:
+        """Start the query; nothing is started if the checkpoint says that all is done."""
+        self._check()
+        self._checkpoint = Checkpoint(checkpoint)
+        try:
+            if not self._begin(master, session, shards, batch_rows, trigger):
+                self._close("finished")
+        except BaseException:
+            self._close("failed")
+            raise
+        return self
+
+    def _check(self) -> None:
+        for node in self._sources:
+            if not is_replayable(node.connector):
+                raise PipelineError(
+                    f"{node.connector} cannot be read again after a failure, which Spark needs",
+                    operator=node.name,
+                    site=node.site,
+                    fix='run it with engine="thread", or write the rows to files first',
+                )
+
+    def _begin(self, master, session, shards, batch_rows, trigger) -> bool:
+        assert self._checkpoint is not None
+        if shards is not None and shards < 1:
+            raise ValueError(f"shards={shards}: there is at least one")
+        spark = None
+        default = shards
+        if default is None:
+            spark = open_session(master, session)
+            default = spark.sparkContext.defaultParallelism
+        identity, shards = self._checkpoint.agree(self._stages, shards, default)
+        self._sinks.open()
+        if self._checkpoint.has_finished():
+            return False
+        spark = spark or open_session(master, session)
+        stop_file = self._checkpoint.plans / "stop"
+        stop_file.unlink(missing_ok=True)
+        self._shipment = Shipment(
+            stages=without_sinks(self._stages),
+            staged=self._sinks.staged(),
+            channels={n.name: tuple(n.connector.channels()) for n in self._sources},
+            shards=shards,
+            checkpoint=identity,
+            batch_rows=batch_rows or BATCH_ROWS,
+            tasks=spark.sparkContext.defaultParallelism,
+            stop_file=str(stop_file),
+            capacity=self._capacity,
+            compiled=self._compiled,
+        )
+        path = str(send(self._shipment, self._checkpoint.plans))
+        self._query = self._write(own_session(spark, shards), path, trigger)
+        self.status = "running"
+        return True
+
+    def _write(self, spark: Any, path: str, trigger: str | None) -> Any:
+        """The query: source stages, levels of keyed stages, and the commit."""
+        from .source import FORMAT, HeadraceSource
+
+        assert self._shipment is not None and self._checkpoint is not None
+        spark.dataSource.register(HeadraceSource)
+        letters = spark.readStream.format(FORMAT).option("plan", path).load()
+        for level in range(len(self._shipment.levels)):
+            from .keyed import KeyedLevel
+
+            letters = letters.groupBy("shard").transformWithStateInPandas(
+                KeyedLevel(path, level), SCHEMA, "Append", "None"
+            )
+        writer = letters.writeStream.outputMode("append").foreachBatch(self._commit)
+        if trigger is not None:
+            writer = writer.trigger(processingTime=trigger)
+        return writer.option("checkpointLocation", str(self._checkpoint.spark)).start()
+
+    # ---- every micro-batch ---------------------------------------------------------------------
+
+    def _commit(self, frame: Any, batch_id: int) -> None:
+        """Runs the batch and commits it; an exception here leaves it uncommitted."""
+        started = time.perf_counter()
+        try:
+            rows = frame.toArrow()
+            columns = [rows[name].to_pylist() for name in Letter._fields]
+            letters = [Letter(*row) for row in zip(*columns)]
+            for letter in letters:
+                if letter.kind == ERROR:
+                    raise carried(letter.payload)
+            assert self._shipment is not None
+            if letters:
+                name = self._shipment.batch_name(letters[0].batch)
+                results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
+                self._sinks.commit(name, results)
+            self._count([x for x in letters if x.kind == METRICS])
+            self._batches += 1
+            self._batch_seconds = time.perf_counter() - started
+        except Exception as error:
+            if not _is_sparks(error):
+                self._error = error
+            raise
+
+    def _count(self, letters: list[Letter]) -> None:
+        with self._lock:
+            for letter in letters:
+                for name, values in json.loads(letter.payload).items():
+                    if not name:
+                        for key, value in values.items():
+                            self._totals[key] += value
+                        continue
+                    counted = self._counted.setdefault(name, dict.fromkeys(COUNTERS, 0))
+                    for key in COUNTERS:
+                        counted[key] += values.pop(key)
+                    self._sizes[letter.sender, name] = values
+
+    # ---- the outside ---------------------------------------------------------------------------
+
+    def explain(self) -> str:
+        """The plan, its stages, and how they lie on Spark."""
+        lines = [explain_plan(self.plan), "", "On Spark"]
+        shipped = self._shipment
+        channels = sum(len(node.connector.channels()) for node in self._sources)
+        lines.append(f"  source stages: {len(self._sources)} sources, {channels} channels")
+        if shipped is not None:
+            for number, level in enumerate(shipped.levels, 1):
+                names = ", ".join(f"stage {stage.number}" for stage in level)
+                lines.append(f"  keyed level {number}: {names}, {shipped.shards} shards")
+            staged = ", ".join(n for n in self._sink_names if n in shipped.staged) or "none"
+            lines.append(f"  sinks staged in tasks: {staged}; the others live on the driver")
+        return "\n".join(lines)
+
+    def progress(self) -> SparkProgress:
+        """How far the job is: rows, rates, batches, state, and the same for every operator."""
+        seconds = (self._ended or time.perf_counter()) - self._started
+        operators = self.metrics()
+        none = dict.fromkeys(COUNTERS, 0)
+        rows_in = sum(operators.get(node.name, none)["rows_in"] for node in self._sources)
+        rows_out = sum(operators.get(name, none)["rows_in"] for name in self._sink_names)
+        totals = self._totals
+        return SparkProgress(
+            self.status,
+            seconds,
+            rows_in,
+            rows_out,
+            sum(measured["late_rows"] for measured in operators.values()),
+            rows_in / seconds if seconds > 0 else 0.0,
+            operators,
+            self._batches,
+            self._batch_seconds,
+            totals["state_written"],
+            totals["cache_hits"],
+            totals["shards"] - totals["cache_hits"],
+        )
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """For every operator: rows in and out, late rows, blocks, seconds, state size."""
+        with self._lock:
+            made = {name: dict(counted) for name, counted in self._counted.items()}
+            for (_, name), sizes in self._sizes.items():
+                for key, value in sizes.items():
+                    made[name][key] = made[name].get(key, 0) + value
+        return made
+
+    def stop(self) -> None:
+        """Read no more; what was planned is finished and committed. From any thread."""
+        self._stopping = True
+        if self._shipment is not None:
+            with suppress(OSError):
+                open(self._shipment.stop_file, "w").close()
+
+    def await_termination(
+        self, timeout: float | None = None, watch: Callable[[SparkJob], None] | None = None
+    ) -> bool:
+        """Wait until the job is over (True) or `timeout` seconds have passed; raises its error."""
+        deadline = None if timeout is None else time.perf_counter() + timeout
+        while self.status in ("starting", "running"):
+            try:
+                self._look()
+                if watch is not None:
+                    watch(self)
+            except KeyboardInterrupt:  # Ctrl-C drains: finish what was planned
+                self.stop()
+            except BaseException:
+                self._close("failed")
+                raise
+            if deadline is not None and time.perf_counter() >= deadline:
+                break
+        return self.status not in ("starting", "running")
+
+    def _look(self) -> None:
+        """Has the query failed, ended, or been asked to stop?"""
+        query = self._query
+        try:
+            over = query.awaitTermination(WAIT_SECONDS)
+        except Exception as error:
+            self._raise(error)
+        if over:
+            self._close("stopped")
+        elif self._has_ended():
+            self._stop_query()
+            self._close("finished")
+        elif self._stopping:
+            try:
+                query.processAllAvailable()
+            except Exception as error:
+                self._raise(error)
+            self._stop_query()
+            self._close("finished" if self._has_ended() else "stopped")
+
+    def _has_ended(self) -> bool:
+        assert self._checkpoint is not None
+        return self._checkpoint.has_finished()
+
+    def _raise(self, error: Exception) -> None:
+        raise (shortened(self._error) if self._error is not None else of_spark(error)) from None
+
+    def _stop_query(self) -> None:
+        with suppress(Exception):  # it is over in any case
+            self._query.stop()
+
+    def _close(self, status: str) -> None:
+        if self._query is not None and self._query.isActive:
+            self._stop_query()
+        self.status = status
+        self._ended = time.perf_counter()
+        self._sinks.close()
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+
+
+def _is_sparks(error: Exception) -> bool:
+    return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
+
+
+def start(
+    plan: Plan, *, capacity: int = 8192, compiled: bool = True, **options: Any
+) -> SparkJob:
+    """Start a plan on Spark; see `SparkJob.start` for the options."""
+    return SparkJob(plan, capacity=capacity, compiled=compiled).start(**options)

@@ -1,0 +1,192 @@
+"""The keyed stages: one shard of one level of stages, as a stateful processor of Spark.
+
+A shard owns a range of key groups. In each micro-batch it is called once, with all letters for it:
+it feeds its stages the rows in the order of their senders, then the watermarks, pulls, and saves
+what has changed in Spark's state store. The batch is committed by Spark, with the state.
+
+A stage stays in the worker between batches, under the random token of the snapshot that was saved
+last. Another attempt, or another worker, may have saved another one since: then the tokens differ
+and the stage is built from the state store. A counter would not do, because an attempt that failed
+may have cached the same number with other rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from headrace.plan.nodes import Received
+from headrace.plan.planner import StagePlan
+from headrace.stage.snapshot import Snapshot
+from headrace.stage.stage import Stage
+
+from .errors import carry
+from .running import StageTask
+from .shipment import Shipment, receive, sender_of_shard
+from .source import PASSING
+from .wire import DRIVER, ERROR, METRICS, ROWS, Letter, by_sender, from_columns, unpack
+
+PIECE_BYTES = 1 << 20  # a snapshot is kept in pieces of at most so many bytes
+MOST_CACHED = 64  # stages that a worker holds
+
+_cached: dict[tuple[str, int, int], tuple[str, Stage]] = {}  # by job, stage and shard
+
+
+class KeyedLevel(StatefulProcessor):
+    """All stages behind the same number of exchanges, for the shard that is its key."""
+
+    def __init__(self, path: str, level: int) -> None:
+        self._path, self._level = path, level
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """See StatefulProcessor."""
+        self._saved = handle.getValueState("saved", "value string")
+        self._pieces = handle.getMapState("pieces", "name string", "value binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
+        """See StatefulProcessor."""
+        letters = [
+            letter
+            for frame in rows
+            for letter in from_columns(frame[name] for name in Letter._fields)
+        ]
+        for letter in self._handle(int(key[0]), letters):
+            yield pd.DataFrame([letter], columns=list(Letter._fields))
+
+    def close(self) -> None:
+        """See StatefulProcessor."""
+
+    # ---- one batch of a shard ----------------------------------------------------------------
+
+    def _handle(self, label: int, letters: list[Letter]) -> Iterator[Letter]:
+        shipment = receive(self._path)
+        plans = shipment.levels[self._level]
+        own = {plan.number for plan in plans}
+        yield from (letter for letter in letters if letter.target not in own)
+        shard = shipment.shard_of[label]
+        state = self._saved.get()
+        saved: dict[str, Any] = json.loads(state[0]) if state is not None else {}
+        changed = False
+        try:
+            for plan in plans:
+                given = sorted((x for x in letters if x.target == plan.number), key=by_sender)
+                if given:
+                    yield from self._run(shipment, plan, shard, given, saved)
+                    changed = True
+        except PASSING:
+            raise
+        except Exception as error:
+            batch = letters[0].batch
+            yield Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, carry(error))
+            return
+        if changed:
+            self._saved.update((json.dumps(saved),))
+
+    def _run(
+        self,
+        shipment: Shipment,
+        plan: StagePlan,
+        shard: int,
+        letters: list[Letter],
+        saved: dict[str, Any],
+    ) -> Iterator[Letter]:
+        known = saved.get(str(plan.number))
+        key = (shipment.token, plan.number, shard)
+        stage, hit = self._stage(shipment, plan, key, known)
+        label = shipment.labels[shard]
+        run = StageTask(
+            shipment,
+            stage,
+            batch=letters[0].batch,
+            sender=sender_of_shard(plan, shard),
+            label=label,
+        )
+        try:
+            for letter in letters:
+                if letter.kind == ROWS:
+                    for rows in unpack(letter.payload):
+                        stage.push(letter.port, rows, letter.sender)
+                    yield from run.run()
+            for letter in letters:  # every mark stands behind all rows
+                if letter.kind != ROWS:
+                    stage.advance(letter.port, letter.watermark, letter.sender)
+            stage.flush()
+            yield from run.run()
+            yield from run.finish()
+            token, entry, written = self._save(stage, plan, known)
+        except BaseException:
+            run.abort()
+            stage.close()
+            raise
+        saved[str(plan.number)] = entry
+        _keep(key, token, stage)
+        said = json.dumps({"": {"state_written": written, "cache_hits": int(hit), "shards": 1}})
+        yield Letter(
+            label, METRICS, run.batch, DRIVER, str(plan.number), run.sender, 1, 0, 0, said.encode()
+        )
+
+    def _stage(
+        self, shipment: Shipment, plan: StagePlan, key: tuple[str, int, int], known: Any
+    ) -> tuple[Stage, bool]:
+        """The stage as it was saved last: from this worker's memory, or from the state store."""
+        token, stage = _cached.pop(key, ("", None))
+        if stage is not None and known is not None and token == known["token"]:
+            return stage, True
+        if stage is not None:
+            stage.close()
+        stage = Stage(plan, capacity=shipment.capacity, compiled=shipment.compiled)
+        if known is not None:
+            snapshots = [
+                Snapshot.from_bytes(self._load(plan, number, pieces))
+                for number, pieces in known["snapshots"]
+            ]
+            stage.restore(*snapshots)
+        for node in plan.inputs:
+            assert isinstance(node, Received)
+            stage.declare(node.name, *shipment.senders(node.name))
+        return stage, False
+
+    # ---- the state store ---------------------------------------------------------------------
+
+    def _save(self, stage: Stage, plan: StagePlan, known: Any) -> tuple[str, dict[str, Any], int]:
+        """Write what has changed; gives the token, where it lies, and how many bytes it were."""
+        before = known["snapshots"] if known is not None else []
+        made = stage.snapshot(known["token"] if known is not None else None)
+        if made.since is None:  # a base: what was before it is not needed any more
+            for number, pieces in before:
+                for piece in range(pieces):
+                    self._pieces.removeKey((_piece_name(plan, number, piece),))
+            before = []
+        number = known["next"] if known is not None else 0
+        content = made.to_bytes()
+        starts = range(0, len(content), PIECE_BYTES)
+        for piece, start in enumerate(starts):
+            name = _piece_name(plan, number, piece)
+            self._pieces.updateValue((name,), (content[start : start + PIECE_BYTES],))
+        entry = {
+            "token": made.token,
+            "snapshots": [*before, [number, len(starts)]],
+            "next": number + 1,
+        }
+        return made.token, entry, len(content)
+
+    def _load(self, plan: StagePlan, number: int, pieces: int) -> bytes:
+        names = [_piece_name(plan, number, piece) for piece in range(pieces)]
+        return b"".join(bytes(self._pieces.getValue((name,))[0]) for name in names)
+
+
+def _piece_name(plan: StagePlan, number: int, piece: int) -> str:
+    return f"{plan.number}/{number}/{piece}"
+
+
+def _keep(key: tuple[str, int, int], token: str, stage: Stage) -> None:
+    """Hold a stage for the next batch; those of other jobs, and the oldest, go."""
+    for other in [k for k in _cached if k[0] != key[0]]:
+        _cached.pop(other)[1].close()
+    _cached[key] = token, stage
+    while len(_cached) > MOST_CACHED:
+        _cached.pop(next(iter(_cached)))[1].close()

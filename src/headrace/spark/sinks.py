@@ -1,0 +1,57 @@
+"""The sinks of a job on the driver: what tasks have staged is committed by the batch's name."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.plan.nodes import Sink
+
+from .shipment import is_staged
+from .wire import MESSAGE, RESULT, Letter, by_sender, unpack
+
+ATTEMPT = "driver"
+
+
+class DriverSinks:
+    """All sinks, open; commits a micro-batch at a time."""
+
+    def __init__(self, nodes: Sequence[Sink]) -> None:
+        self._nodes = {node.name: node for node in nodes}
+        self._opened: list[Any] = []
+
+    def open(self) -> None:
+        """Open all of them: what is wrong shows before a row is read."""
+        for node in self._nodes.values():
+            self._opened.append(node.connector)
+            node.connector.open(node.schema)
+
+    def staged(self) -> dict[str, bytes]:
+        """Those that tasks write through, pickled as they are now: open."""
+        from pyspark import cloudpickle
+
+        return {
+            name: cloudpickle.dumps(node.connector)
+            for name, node in self._nodes.items()
+            if is_staged(node.connector)
+        }
+
+    def commit(self, batch: str, letters: Sequence[Letter]) -> None:
+        """Publish a batch; where that was done before, nothing happens."""
+        messages: dict[str, list[Any]] = {}
+        for letter in sorted(letters, key=by_sender):
+            found = messages.setdefault(letter.port, [])
+            if letter.kind == MESSAGE:
+                found.extend(pickle.loads(letter.payload))
+            elif letter.kind == RESULT:
+                sink = self._nodes[letter.port].connector
+                found.extend(sink.write(rows, batch, ATTEMPT) for rows in unpack(letter.payload))
+        for name, found in messages.items():
+            self._nodes[name].connector.commit(batch, found)
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for connector in self._opened:
+            connector.close()
+        self._opened.clear()
