@@ -10,29 +10,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
-import uuid
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .plan.connector import Reader
-from .plan.connector import Sink as SinkConnector
+from .node.engine import NodeRun
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
-from .plan.nodes import WATERMARK, Node, Sink, Source
+from .plan.nodes import Node
 from .plan.planner import Plan, plan
 from .plan.site import caller_site
-from .stage.blocks.arrow import to_arrow
 from .stage.failure import shortened
-from .stage.stage import DEFAULT_CAPACITY, Stage
+from .stage.stage import DEFAULT_CAPACITY
+from .thread import ThreadRun
 from .write import Output
-
-POLL_ROWS = 65_536
-POLL_SECONDS = 0.05
-COMMIT_ROWS = 4_000_000  # rows written after which a batch is committed
-COMMIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -51,15 +47,13 @@ class Progress:
 class Job:
     """A pipeline that runs, or has run."""
 
-    def __init__(self, planned: Plan, capacity: int, compiled: bool) -> None:
+    def __init__(self, planned: Plan, execution: ThreadRun | NodeRun) -> None:
         self.plan = planned
         self.status = "starting"
+        self._execution = execution
         self._started = time.perf_counter()
         self._ended: float | None = None
         self._stopping = False
-        self._stage = Stage(planned.whole, capacity=capacity, compiled=compiled)
-        self._sources = [n for n in planned.whole.inputs if isinstance(n, Source)]
-        self._sinks = {n.name: n for n in planned.whole.roots if isinstance(n, Sink)}
 
     def __repr__(self) -> str:
         return f"Job({self.status}, {self.progress().rows_in:,} rows in)"
@@ -75,125 +69,55 @@ class Job:
     def progress(self) -> Progress:
         """How far the job is: rows, rates, and the same for every operator."""
         seconds = (self._ended or time.perf_counter()) - self._started
-        operators = self._stage.metrics()
-        rows_in = sum(operators[node.name]["rows_in"] for node in self._sources)
-        rows_out = sum(operators[name]["rows_in"] for name in self._sinks)
+        operators = self.metrics()
+        rows_in = sum(operators[node.name]["rows_in"] for node in self._execution.sources)
+        rows_out = sum(operators[name]["rows_in"] for name in self._execution.sinks)
         late = sum(measured["late_rows"] for measured in operators.values())
         rate = rows_in / seconds if seconds > 0 else 0.0
         return Progress(self.status, seconds, rows_in, rows_out, late, rate, operators)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every operator: rows in and out, late rows, blocks, seconds, state size."""
-        return self._stage.metrics()
-
-    # ---- the loop ----------------------------------------------------------------------------
+        return self._execution.metrics()
 
     def _run(self, watch: Callable[[Job], None] | None, seconds: float | None) -> None:
-        run = _Run(self._stage, self._sources, self._sinks)
         deadline = None if seconds is None else self._started + seconds
+
+        def turn() -> bool:
+            if watch is not None:
+                watch(self)
+            late = deadline is not None and time.perf_counter() >= deadline
+            return self._stopping or late
+
+        self.status = "running"
         try:
-            run.open()
-            self.status = "running"
-            while not self._stopping and run.channels:
-                try:
-                    run.turn()
-                except KeyboardInterrupt:  # Ctrl-C drains: finish what was read
-                    self._stopping = True
-                if watch is not None:
-                    watch(self)
-                if deadline is not None and time.perf_counter() >= deadline:
-                    self._stopping = True
-            run.finish()
-            self.status = "stopped" if run.channels else "finished"
+            with _interrupts_stop(self):
+                ended = self._execution.run(turn)
+            self.status = "finished" if ended else "stopped"
         except BaseException:
             self.status = "failed"
-            run.abort()
             raise
         finally:
-            run.close()
             self._ended = time.perf_counter()
-            self._stage.close()
 
 
-class _Run:
-    """Readers, the stage, and sinks with the batch they are writing."""
+@contextmanager
+def _interrupts_stop(job: Job) -> Iterator[None]:
+    """The first Ctrl-C drains: what was read is finished. The second one interrupts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals go to the main thread
+        return
+    before = signal.getsignal(signal.SIGINT)
 
-    def __init__(self, stage: Stage, sources: list[Source], sinks: dict[str, Sink]) -> None:
-        self.stage, self.sources, self.sinks = stage, sources, sinks
-        self.channels: list[tuple[Source, str, Reader]] = []
-        self._opened: list[Any] = []
-        self._messages: dict[str, list[Any]] = {name: [] for name in sinks}
-        self._job = uuid.uuid4().hex[:12]
-        self._batch = 0
-        self._rows, self._since = 0, time.perf_counter()
+    def stop(number: int, frame: Any) -> None:
+        job.stop()
+        signal.signal(signal.SIGINT, before)
 
-    def open(self) -> None:
-        """Sinks first: what is wrong with them shows before a row is read."""
-        for sink in self.sinks.values():
-            self._opened.append(sink.connector)
-            sink.connector.open(sink.schema)
-        for node in self.sources:
-            self._opened.append(node.connector)
-            names = [name for name in node.schema.names if name != WATERMARK]
-            channels = list(node.connector.channels())
-            self.stage.declare(node.name, *channels)
-            for channel in channels:
-                reader = node.connector.open(channel, None, None, names, node.predicate)
-                self.channels.append((node, channel, reader))
-
-    def turn(self) -> None:
-        """One batch of every channel."""
-        wait = POLL_SECONDS / max(len(self.channels), 1)
-        for entry in list(self.channels):
-            node, channel, reader = entry
-            batch = reader.poll(POLL_ROWS, wait)
-            if batch.rows is not None and batch.rows.num_rows:
-                self.stage.push(node.name, batch.rows, channel)
-            if batch.ended:
-                self.stage.end(node.name, channel)
-                self.channels.remove(entry)
-                reader.close()
-            self._drain()
-        if self._rows >= COMMIT_ROWS or time.perf_counter() - self._since >= COMMIT_SECONDS:
-            self._commit()
-
-    def _drain(self) -> None:
-        for name, block in self.stage.pull():
-            rows = to_arrow(block)
-            sink: SinkConnector = self.sinks[name].connector
-            message = sink.write(rows, self._batch_name, "0")
-            self._messages[name].append(message)
-            self._rows += rows.num_rows
-
-    @property
-    def _batch_name(self) -> str:
-        return f"{self._job}-{self._batch:06}"
-
-    def _commit(self) -> None:
-        for name, messages in self._messages.items():
-            if messages:
-                self.sinks[name].connector.commit(self._batch_name, messages)
-        self._messages = {name: [] for name in self.sinks}
-        self._batch += 1
-        self._rows, self._since = 0, time.perf_counter()
-
-    def finish(self) -> None:
-        """Finish what was read, and commit it."""
-        self._drain()
-        self._commit()
-
-    def abort(self) -> None:
-        """Remove what was staged and not committed."""
-        for node in self.sinks.values():
-            with suppress(Exception):  # the first error is the one to show
-                node.connector.abort(self._batch_name, "0")
-
-    def close(self) -> None:
-        """Close everything that was opened."""
-        for _, _, reader in self.channels:
-            reader.close()
-        for connector in self._opened:
-            connector.close()
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True) -> Plan:
@@ -225,17 +149,46 @@ def run(
     capacity: int = DEFAULT_CAPACITY,
     compiled: bool = True,
     seconds: float | None = None,
-    watch: Callable[[Job], None] | None = None,
-) -> Job:
-    """Run a pipeline on this thread until its sources end, and give the finished job.
+    watch: Callable[[Any], None] | None = None,
+    engine: str = "thread",
+    workers: int | None = None,
+    master: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    session: Any = None,
+    shards: int | None = None,
+    batch_rows: int | None = None,
+    trigger: str | None = None,
+) -> Any:
+    """Run a pipeline until its sources end, and give the finished job.
 
     fuse: "none" runs every operator by itself. prune=False lets sources read all their columns.
     capacity: rows in a block. compiled=False interprets, for debugging. seconds: stop reading after
     so long. watch: called with the job again and again, to show progress. Ctrl-C stops reading;
     what was read is finished and committed.
+
+    engine: "thread" runs on this thread; "node" on `workers` threads (default: one per core), with
+    the same rows in the same order; "spark" on a cluster, `master` (default: all cores of this
+    machine) or the user's own `session`. There, `checkpoint` is the folder to go on from after a
+    failure, `shards` the number of owners of keys, `batch_rows` the most rows of a micro-batch and
+    `trigger` the least time between two, e.g. "5 seconds".
     """
-    job = Job(planned(outputs, fuse=fuse, prune=prune), capacity, compiled)
+    if engine not in ("thread", "node", "spark"):
+        raise ValueError(f'engine={engine!r}: use "thread", "node" or "spark"')
+    made = planned(outputs, fuse=fuse, prune=prune)
     try:
+        if engine == "spark":
+            from .spark import start
+
+            options = {"master": master, "checkpoint": checkpoint, "session": session}
+            options |= {"shards": shards, "batch_rows": batch_rows, "trigger": trigger}
+            started = start(made, capacity=capacity, compiled=compiled, **options)
+            return started.finish(seconds, watch)
+        execution: ThreadRun | NodeRun
+        if engine == "node":
+            execution = NodeRun(made, workers, capacity, compiled)
+        else:
+            execution = ThreadRun(made, capacity, compiled)
+        job = Job(made, execution)
         job._run(watch, seconds)
     except Exception as error:
         raise shortened(error) from None

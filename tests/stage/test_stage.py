@@ -186,3 +186,15 @@ def test_equal_kernels_are_compiled_once():
     stage = stage_of(stream.write.null(name="out"), fuse="none")
     kernels = {unit.kernel._rows for unit in stage._units if hasattr(unit, "kernel")}
     assert len(kernels) == 1
+
+
+@LIVES
+def test_a_flush_takes_rows_along_that_are_on_their_way(compiled):
+    """Unfused, rows wait in half-filled blocks between kernels: they belong to the flush too."""
+    output = source().with_columns(t=col("t") + 1).with_watermark("t", 0).window(hr.tumbling(10))
+    plan = planned([output.agg(n=hr.count()).write.null(name="out")], fuse="none")
+    stage = Stage(plan.stages()[0], compiled=compiled)
+    stage.push("in", numbers(1, 2, 3))
+    stage.flush()
+    ((_, block),) = list(stage.pull())
+    assert to_arrow(block).column("__count_0").to_pylist() == [3]

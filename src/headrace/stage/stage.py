@@ -309,6 +309,9 @@ class Stage:
         if kind == "rows":
             self._take_rows(source, channel, given)
         elif kind == "flush":
+            if self._flush_partial_blocks():  # rows on their way come first
+                self._pushed.appendleft(("flush", None, "", None))
+                return
             for unit in reversed(self._units):
                 if unit.begin_flush():
                     self._stack.append(_Advance(unit, None))
@@ -323,7 +326,7 @@ class Stage:
     def _take_rows(self, source: Input, channel: str, rows: Any) -> None:
         """One block of a batch at a time, or many at once; the rest goes back to the front."""
         if isinstance(rows, Block):
-            self._enter(source, channel, rows)
+            self._enter(source, channel, rows, ours=False)
             return
         feed, start = rows if isinstance(rows, tuple) else (Feed(source.fed, rows), 0)
         driver = self._drivers.get(source.name)
@@ -359,13 +362,14 @@ class Stage:
             self._stack[-1].started = True
         return driver.offset
 
-    def _enter(self, source: Input, channel: str, block: Block) -> None:
+    def _enter(self, source: Input, channel: str, block: Block, ours: bool = True) -> None:
+        """A block of rows; one that was pushed is not ours to fill again."""
         source.counters.rows_in += block.rows
         source.counters.blocks += 1
         if source.clock is not None:
             source.channel(channel).watermark = source.clock.observe(block, channel)
             self._mark_source(source)
-        self._deliver(source, MAIN, block)
+        self._deliver(source, MAIN, block, ours)
 
     def _mark_source(self, source: Input) -> None:
         """The watermark of a source's channels has moved: tell others if a window is due.
@@ -391,11 +395,12 @@ class Stage:
             for reader, edge in reversed(unit.readers[port]):
                 self._stack.append(_Mark(reader, edge, watermark))
 
-    def _deliver(self, unit: Unit, port: str, block: Block) -> None:
+    def _deliver(self, unit: Unit, port: str, block: Block, recycle: bool = True) -> None:
         readers = unit.readers[port]
+        maker = unit if port == MAIN and recycle else None
         self._readers_left[id(block)] = len(readers)
         for reader, _ in reversed(readers):
-            self._stack.append(_Rows(reader, block, unit if port == MAIN else None))
+            self._stack.append(_Rows(reader, block, maker))
 
     def _step(self) -> None:
         work = self._stack[-1]

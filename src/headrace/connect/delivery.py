@@ -1,0 +1,76 @@
+"""Rows on their way into sinks: staged as they come, committed in batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.nodes import Sink
+
+COMMIT_ROWS = 4_000_000  # rows written after which a batch is committed
+COMMIT_SECONDS = 1.0
+ATTEMPT = "0"  # a batch is written once: whoever fails, fails the job
+
+
+class Delivery:
+    """The sinks of a job, and the batch they are writing. May be used by several threads."""
+
+    def __init__(self, sinks: Mapping[str, Sink]) -> None:
+        self._sinks = dict(sinks)
+        self._opened: list[Any] = []
+        self._job = uuid.uuid4().hex[:12]
+        self._lock = threading.Lock()
+        self._batch = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._messages: dict[str, list[Any]] = {name: [] for name in self._sinks}
+        self._rows, self._since = 0, time.monotonic()
+
+    @property
+    def _batch_name(self) -> str:
+        return f"{self._job}-{self._batch:06}"
+
+    def open(self) -> None:
+        """Open all sinks: what is wrong with them shows before a row is read."""
+        for node in self._sinks.values():
+            self._opened.append(node.connector)
+            node.connector.open(node.schema)
+
+    def write(self, name: str, rows: pa.RecordBatch) -> None:
+        """Stage rows for a sink."""
+        with self._lock:
+            message = self._sinks[name].connector.write(rows, self._batch_name, ATTEMPT)
+            self._messages[name].append(message)
+            self._rows += rows.num_rows
+
+    def commit_if_due(self) -> None:
+        """Publish what was staged, if it is much or old."""
+        if self._rows >= COMMIT_ROWS or time.monotonic() - self._since >= COMMIT_SECONDS:
+            self.commit()
+
+    def commit(self) -> None:
+        """Publish what was staged, and begin the next batch."""
+        with self._lock:
+            for name, messages in self._messages.items():
+                if messages:
+                    self._sinks[name].connector.commit(self._batch_name, messages)
+            self._batch += 1
+            self._begin()
+
+    def abort(self) -> None:
+        """Remove what was staged and not committed."""
+        for node in self._sinks.values():
+            with suppress(Exception):  # the first error is the one to show
+                node.connector.abort(self._batch_name, ATTEMPT)
+
+    def close(self) -> None:
+        """Close the sinks."""
+        for connector in self._opened:
+            connector.close()

@@ -1,0 +1,84 @@
+"""A pipeline on the calling thread: one stage, fed from the readers, emptied into the sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .connect.delivery import Delivery
+from .plan.connector import Reader
+from .plan.nodes import WATERMARK, Sink, Source
+from .plan.planner import Plan
+from .stage.blocks.arrow import to_arrow
+from .stage.stage import Stage
+
+POLL_ROWS = 1 << 18
+POLL_SECONDS = 0.05
+
+
+class ThreadRun:
+    """One run of a plan on the thread that calls."""
+
+    def __init__(self, plan: Plan, capacity: int, compiled: bool) -> None:
+        self._stage = Stage(plan.whole, capacity=capacity, compiled=compiled)
+        self.sources = [n for n in plan.whole.inputs if isinstance(n, Source)]
+        self.sinks = {n.name: n for n in plan.whole.roots if isinstance(n, Sink)}
+        self._delivery = Delivery(self.sinks)
+        self._channels: list[tuple[Source, str, Reader]] = []
+
+    def run(self, turn: Callable[[], bool]) -> bool:
+        """Run until the sources end or `turn`, called again and again, says stop.
+
+        Gives whether the sources ended.
+        """
+        try:
+            self._open()
+            while self._channels and not turn():
+                for channel in list(self._channels):
+                    self._read(channel)
+                self._delivery.commit_if_due()
+            self._drain()
+            self._delivery.commit()
+            return not self._channels
+        except BaseException:
+            self._delivery.abort()
+            raise
+        finally:
+            self._close()
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """What each operator has done."""
+        return self._stage.metrics()
+
+    def _open(self) -> None:
+        self._delivery.open()
+        for node in self.sources:
+            names = [name for name in node.schema.names if name != WATERMARK]
+            channels = list(node.connector.channels())
+            self._stage.declare(node.name, *channels)
+            for channel in channels:
+                reader = node.connector.open(channel, None, None, names, node.predicate)
+                self._channels.append((node, channel, reader))
+
+    def _read(self, entry: tuple[Source, str, Reader]) -> None:
+        node, channel, reader = entry
+        batch = reader.poll(POLL_ROWS, POLL_SECONDS / len(self._channels))
+        if batch.rows is not None and batch.rows.num_rows:
+            self._stage.push(node.name, batch.rows, channel)
+        if batch.ended:
+            self._stage.end(node.name, channel)
+            self._channels.remove(entry)
+            reader.close()
+        self._drain()
+
+    def _drain(self) -> None:
+        for name, block in self._stage.pull():
+            self._delivery.write(name, to_arrow(block))
+
+    def _close(self) -> None:
+        for _, _, reader in self._channels:
+            reader.close()
+        for node in self.sources:
+            node.connector.close()
+        self._delivery.close()
+        self._stage.close()
