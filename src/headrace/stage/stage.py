@@ -23,71 +23,19 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.plan.errors import StateError
-from headrace.plan.fusion import chains
-from headrace.plan.nodes import WATERMARK, Late, MapBatches, Node, Source, Union, consumers, walk
 from headrace.plan.planner import StagePlan
-from headrace.plan.schema import Schema
 
 from .blocks.arrow import Feed
 from .blocks.block import Block
-from .blocks.layout import Layout
-from .clock import FOREVER, NEVER, SourceClock
+from .clock import FOREVER
 from .drive import Driver
-from .generate.context import Chain
+from .input import Input
 from .snapshot import KernelState, Snapshot, new_token
 from .task import CONSUMED
-from .units import LATE, MAIN, BatchesUnit, Channel, KernelUnit, OutputUnit, Unit
+from .units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit, Unit
+from .wiring import Wiring
 
 DEFAULT_CAPACITY = 8192  # rows in a block: seven 64-bit columns fill half of a 1 MB cache
-
-
-class Input(Unit):
-    """A source or a received exchange: cuts batches into blocks and keeps channels' watermarks."""
-
-    def __init__(self, node: Node, capacity: int, compiled: bool) -> None:
-        super().__init__(node.name)
-        self.node, self.capacity = node, capacity
-        self.channels: dict[str, Channel] = {}
-        outside = Schema(tuple(f for f in node.schema if f.name != WATERMARK))
-        is_source = isinstance(node, Source)
-        self.layout = Layout.of(node.schema)
-        self.fed = Layout.of(outside) if is_source else self.layout
-        timed = is_source and node.clock is not None
-        self.clock = SourceClock(node, capacity, compiled) if timed else None
-        self.sent = NEVER  # the watermark that its readers know
-        self._spare: list[Block] = []
-
-    def channel(self, name: str) -> Channel:
-        """A channel by its name, known from now on."""
-        found = self.channels.get(name)
-        if found is None:
-            found = self.channels[name] = Channel()
-        return found
-
-    def new_block(self) -> Block:
-        """A block to be filled."""
-        return self._spare.pop() if self._spare else Block.allocate(self.layout, self.capacity)
-
-    def recycle(self, block: Block) -> None:
-        """See Unit."""
-        self._spare.append(block)
-
-    def least_watermark(self) -> int:
-        """The minimum over the channels; a channel that has ended does not hold others back."""
-        marks = [FOREVER if c.ended else c.watermark for c in self.channels.values()]
-        return min(marks, default=NEVER)
-
-    def saved(self) -> dict[str, Any]:
-        """How far time has come, for a snapshot."""
-        channels = {name: [c.watermark, c.ended] for name, c in self.channels.items()}
-        return {"channels": channels, "largest": self.clock.saved() if self.clock else {}}
-
-    def restored(self, saved: dict[str, Any]) -> None:
-        """Take up what `saved` gave."""
-        for name, (watermark, ended) in saved["channels"].items():
-            self.channels[name] = Channel(watermark, ended)
-        if self.clock is not None:
-            self.clock.restored(saved["largest"])
 
 
 class Stage:
@@ -103,76 +51,15 @@ class Stage:
         if capacity < 1:
             raise ValueError(f"capacity={capacity}: a block holds at least one row")
         self.plan, self.capacity, self.is_compiled = plan, capacity, compiled
-        self.inputs: dict[str, Input] = {}
-        self.outputs: dict[str, OutputUnit] = {}
-        self._units: list[Unit] = []
+        wiring = Wiring(plan, capacity, compiled)
+        self.inputs, self.outputs, self._units = wiring.inputs, wiring.outputs, wiring.units
+        self._windows, self._drivers = wiring.windows(), wiring.drivers()
         self._pushed: deque[tuple[Any, ...]] = deque()
         self._stack: list[_Rows | _Mark | _Advance] = []
         self._readers_left: dict[int, int] = {}  # of each block in flight
         self._ready: deque[OutputUnit] = deque()
         self._token: str | None = None  # of the last snapshot
         self._delta_records = 0  # in deltas since the last base
-        self._wire()
-        self._drivers = self._find_drivers()
-
-    # ---- wiring ------------------------------------------------------------------------------
-
-    def _wire(self) -> None:
-        plan = self.plan
-        late_read = {id(n.input) for n in walk(plan.roots) if isinstance(n, Late)}
-        by_last = {id(chain[-1]): chain for chain in chains(plan.roots, plan.fuse)}
-        on_late: dict[int, Unit] = {}
-        made: dict[int, Unit] = {}
-        for node in walk(plan.roots):
-            if id(node) in by_last:
-                nodes = by_last[id(node)]
-                wanted = any(id(each) in late_read for each in nodes)
-                chain = Chain(nodes, nodes[0].inputs[0].schema, wanted)
-                unit: Unit = KernelUnit(chain, self.capacity, self.is_compiled)
-                on_late.update((id(each), unit) for each in nodes)
-            elif not node.inputs:
-                unit = self.inputs[node.name] = Input(node, self.capacity, self.is_compiled)
-            elif isinstance(node, MapBatches):
-                unit = BatchesUnit(node, self.capacity)
-            elif node in plan.roots:
-                unit = self.outputs[node.name] = OutputUnit(node)
-            else:
-                continue  # inside a chain, a union or a late stream: wires, not units
-            made[id(node)] = unit
-            self._units.append(unit)
-        kernels = [unit.kernel for unit in self._units if isinstance(unit, KernelUnit)]
-        self._windows = [kernel.windows for kernel in kernels if kernel.windows is not None]
-        heads = {id(chain[0]): made[last] for last, chain in by_last.items()}
-        readers = consumers(plan.roots)
-        for node in walk(plan.roots):
-            if isinstance(node, Union | Late) or (id(node) in made):
-                self._connect(node, made, on_late, heads, readers)
-
-    def _find_drivers(self) -> dict[str, Driver]:
-        """Sources that one kernel alone reads, whose clock, if any, reads a column."""
-        found = {}
-        for source in self.inputs.values():
-            readers = [unit for unit, _ in source.readers[MAIN]]
-            alone = len(readers) == 1 and isinstance(readers[0], KernelUnit)
-            timed = source.clock is None or source.clock.reads_a_column
-            if self.is_compiled and alone and timed and isinstance(source.node, Source):
-                found[source.name] = Driver(readers[0].kernel, source.clock, self.capacity)
-        return found
-
-    def _connect(self, node: Node, made, on_late, heads, readers) -> None:
-        """Every reader of a node's rows, through unions, becomes a reader of its units."""
-        if isinstance(node, Union):
-            return  # reached from its inputs
-        port = LATE if isinstance(node, Late) else MAIN
-        unit = on_late[id(node.input)] if isinstance(node, Late) else made[id(node)]
-        pending = list(readers.get(id(node), ()))
-        while pending:
-            reader = pending.pop(0)
-            if isinstance(reader, Union):
-                pending.extend(readers.get(id(reader), ()))
-            elif not isinstance(reader, Late):
-                target = heads.get(id(reader)) or made[id(reader)]
-                unit.readers[port].append((target, target.add_input()))
 
     # ---- the outside -------------------------------------------------------------------------
 

@@ -232,11 +232,3 @@ class OutputUnit(Unit):
     def run(self) -> bool:
         """See Unit."""
         return True
-
-
-@dataclass
-class Channel:
-    """One channel of a source, or one sender of an exchange."""
-
-    watermark: int = NEVER
-    ended: bool = False

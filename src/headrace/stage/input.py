@@ -1,0 +1,71 @@
+"""The inputs of a stage: sources and received exchanges, with their channels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.plan.nodes import WATERMARK, Node, Source
+from headrace.plan.schema import Schema
+
+from .blocks.block import Block
+from .blocks.layout import Layout
+from .clock import FOREVER, NEVER, SourceClock
+from .units import Unit
+
+
+@dataclass
+class Channel:
+    """One channel of a source, or one sender of an exchange."""
+
+    watermark: int = NEVER
+    ended: bool = False
+
+
+class Input(Unit):
+    """A source or a received exchange: cuts batches into blocks and keeps channels' watermarks."""
+
+    def __init__(self, node: Node, capacity: int, compiled: bool) -> None:
+        super().__init__(node.name)
+        self.node, self.capacity = node, capacity
+        self.channels: dict[str, Channel] = {}
+        outside = Schema(tuple(f for f in node.schema if f.name != WATERMARK))
+        is_source = isinstance(node, Source)
+        self.layout = Layout.of(node.schema)
+        self.fed = Layout.of(outside) if is_source else self.layout
+        timed = is_source and node.clock is not None
+        self.clock = SourceClock(node, capacity, compiled) if timed else None
+        self.sent = NEVER  # the watermark that its readers know
+        self._spare: list[Block] = []
+
+    def channel(self, name: str) -> Channel:
+        """A channel by its name, known from now on."""
+        found = self.channels.get(name)
+        if found is None:
+            found = self.channels[name] = Channel()
+        return found
+
+    def new_block(self) -> Block:
+        """A block to be filled."""
+        return self._spare.pop() if self._spare else Block.allocate(self.layout, self.capacity)
+
+    def recycle(self, block: Block) -> None:
+        """See Unit."""
+        self._spare.append(block)
+
+    def least_watermark(self) -> int:
+        """The minimum over the channels; a channel that has ended does not hold others back."""
+        marks = [FOREVER if c.ended else c.watermark for c in self.channels.values()]
+        return min(marks, default=NEVER)
+
+    def saved(self) -> dict[str, Any]:
+        """How far time has come, for a snapshot."""
+        channels = {name: [c.watermark, c.ended] for name, c in self.channels.items()}
+        return {"channels": channels, "largest": self.clock.saved() if self.clock else {}}
+
+    def restored(self, saved: dict[str, Any]) -> None:
+        """Take up what `saved` gave."""
+        for name, (watermark, ended) in saved["channels"].items():
+            self.channels[name] = Channel(watermark, ended)
+        if self.clock is not None:
+            self.clock.restored(saved["largest"])

@@ -1,0 +1,89 @@
+"""A stage's plan into units, and the wires between them."""
+
+from __future__ import annotations
+
+from headrace.plan.fusion import chains
+from headrace.plan.nodes import Late, MapBatches, Node, Source, Union, consumers, walk
+from headrace.plan.planner import StagePlan
+
+from .drive import Driver
+from .generate.context import Chain
+from .input import Input
+from .units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit, Unit
+from .windows import OpenWindows
+
+
+class Wiring:
+    """The units of a stage, inputs first, each with its readers.
+
+    Chains of operators are units, and so are inputs, outputs and plain Python. Unions and late
+    streams are wires: whoever reads them reads the units behind.
+    """
+
+    def __init__(self, plan: StagePlan, capacity: int, compiled: bool) -> None:
+        self._plan, self._capacity, self._compiled = plan, capacity, compiled
+        self.inputs: dict[str, Input] = {}
+        self.outputs: dict[str, OutputUnit] = {}
+        self.units: list[Unit] = []
+        self._made: dict[int, Unit] = {}  # by the id of the node whose rows a unit gives
+        self._first: dict[int, Unit] = {}  # by the id of the node that reads a unit's input
+        self._inside: dict[int, Unit] = {}  # by the id of every node of a chain
+        self._make_units()
+        self._readers = consumers(plan.roots)
+        for node in walk(plan.roots):
+            if isinstance(node, Late):
+                self._connect(self._inside[id(node.input)], LATE, node)
+            elif id(node) in self._made:
+                self._connect(self._made[id(node)], MAIN, node)
+
+    def _make_units(self) -> None:
+        roots = self._plan.roots
+        late_read = {id(node.input) for node in walk(roots) if isinstance(node, Late)}
+        by_last = {id(chain[-1]): chain for chain in chains(roots, self._plan.fuse)}
+        for node in walk(roots):
+            unit: Unit
+            if id(node) in by_last:
+                nodes = by_last[id(node)]
+                late_wanted = any(id(each) in late_read for each in nodes)
+                chain = Chain(nodes, nodes[0].inputs[0].schema, late_wanted)
+                unit = KernelUnit(chain, self._capacity, self._compiled)
+                self._first[id(nodes[0])] = unit
+                self._inside.update((id(each), unit) for each in nodes)
+            elif not node.inputs:
+                unit = self.inputs[node.name] = Input(node, self._capacity, self._compiled)
+            elif isinstance(node, MapBatches):
+                unit = BatchesUnit(node, self._capacity)
+            elif node in roots:
+                unit = self.outputs[node.name] = OutputUnit(node)
+            else:
+                continue
+            self._made[id(node)] = unit
+            self._first.setdefault(id(node), unit)
+            self.units.append(unit)
+
+    def _connect(self, unit: Unit, port: str, node: Node) -> None:
+        """Every reader of a node's rows, through unions, becomes a reader of a unit."""
+        pending = list(self._readers.get(id(node), ()))
+        while pending:
+            reader = pending.pop(0)
+            if isinstance(reader, Union):
+                pending.extend(self._readers.get(id(reader), ()))
+            elif not isinstance(reader, Late):
+                target = self._first[id(reader)]
+                unit.readers[port].append((target, target.add_input()))
+
+    def windows(self) -> list[OpenWindows]:
+        """The open windows of all kernels."""
+        kernels = [unit.kernel for unit in self.units if isinstance(unit, KernelUnit)]
+        return [kernel.windows for kernel in kernels if kernel.windows is not None]
+
+    def drivers(self) -> dict[str, Driver]:
+        """Drivers of the sources that one kernel alone reads, if their clock reads a column."""
+        found = {}
+        for source in self.inputs.values():
+            readers = [unit for unit, _ in source.readers[MAIN]]
+            alone = len(readers) == 1 and isinstance(readers[0], KernelUnit)
+            timed = source.clock is None or source.clock.reads_a_column
+            if self._compiled and alone and timed and isinstance(source.node, Source):
+                found[source.name] = Driver(readers[0].kernel, source.clock, self._capacity)
+        return found
