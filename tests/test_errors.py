@@ -137,14 +137,16 @@ def test_an_overflow_is_an_error_not_a_wrong_number(compiled):
     assert "in operator" in "\n".join(caught.value.__notes__)
 
 
-def countdown(n):
-    for k in range(n):
+def count_up(n):
+    k = 0
+    while k < n:
         yield k
+        k += 1
 
 
 @pytest.mark.parametrize("rows", [30_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
 def test_one_row_may_give_a_great_many_into_blocks_of_one_row(rows):
-    stream = hr.read.memory({"n": [rows]}, name="one").flat_map(countdown, output=["k"])
+    stream = hr.read.memory({"n": [rows]}, name="one").flat_map(count_up, output=["k"])
     stage = Stage(planned([stream.write.null(name="out")]).whole, capacity=1)
     stage.push("one", pa.record_batch({"n": [rows]}), "0")
     seen = 0
@@ -178,3 +180,19 @@ def test_strings_in_state_do_not_pile_up(compiled):
     kept = job.metrics()["process_1"]["state_bytes"]
     assert kept < 5_000_000
     assert sum(map(len, words)) * 2 > (2_500_000 if compiled else 0)
+
+
+@LIVES
+def test_an_error_far_inside_a_large_batch(compiled):
+    """Many blocks are driven in one call: the row is found all the same."""
+    rows, bad = (50_000, 33_333) if compiled else (600, 333)
+    numbers = hr.read.memory({"x": [n - bad for n in range(rows)]}, name="many")
+    plan = planned([numbers.with_columns(y=60 // col("x")).write.null(name="out")])
+    stage = Stage(plan.whole, compiled=compiled, capacity=8192 if compiled else 50)
+    stage.push("many", numbers.node.connector.open("0").poll(rows, 0).rows, "0")
+    given = 0
+    with pytest.raises(ZeroDivisionError) as caught:
+        for _, block in stage.pull():
+            given += block.rows
+    assert "x=0" in "\n".join(caught.value.__notes__)
+    assert bad - stage.capacity <= given <= bad

@@ -11,11 +11,18 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from .connect.arrow_files import ArrowFormat, ArrowSource
 from .connect.clock import Clock
+from .connect.files import Format
 from .connect.generate import INDEX, IndexSource
 from .connect.iterate import IteratorSource
+from .connect.json_lines import JsonFormat, JsonSource
+from .connect.kafka import KafkaSource
+from .connect.kafka_decode import Decoder
 from .connect.memory import MemorySource
 from .connect.parquet import ParquetSource
+from .connect.parquet_format import ParquetFormat
+from .connect.watch import Watch, WatchedSource
 from .plan import build
 from .plan.checks import Place
 from .plan.connector import Source
@@ -97,11 +104,19 @@ def iterate(rows: Iterable[Any], *, schema: Any = None, name: str | None = None)
     return _stream("read.iterate", name, lambda: IteratorSource(rows, schema=schema))
 
 
-def parquet(path: str | os.PathLike[str], *, schema: Any = None, name: str | None = None) -> Stream:
+def parquet(
+    path: str | os.PathLike[str],
+    *,
+    schema: Any = None,
+    watch: bool | Watch = False,
+    name: str | None = None,
+) -> Stream:
     """Rows of a Parquet file, of the files of a folder, or of those that a glob names.
 
     Files are read in the order of their names. Without `schema`, the columns are those of the
-    first file; columns of types that headrace lacks stay unread.
+    first file; columns of types that headrace lacks stay unread. With `watch=True` the path is a
+    folder, and files that appear in it later are read as they come, without end;
+    `watch=read.Watch(interval=...)` says how.
 
     >>> import tempfile
     >>> import pyarrow, pyarrow.parquet
@@ -113,7 +128,115 @@ def parquet(path: str | os.PathLike[str], *, schema: Any = None, name: str | Non
     Stream(n: int64)
     >>> folder.cleanup()
     """
-    return _stream("read.parquet", name, lambda: ParquetSource(path, schema=schema))
+    return _stream(
+        "read.parquet",
+        name,
+        lambda: (
+            _watched(path, ParquetFormat(), schema, watch) or ParquetSource(path, schema=schema)
+        ),
+    )
+
+
+def arrow(
+    path: str | os.PathLike[str],
+    *,
+    schema: Any = None,
+    watch: bool | Watch = False,
+    name: str | None = None,
+) -> Stream:
+    """Rows of Arrow IPC files, of the file format (Feather) or the stream format.
+
+    `path`, `schema` and `watch` are those of `parquet`; in a folder, names that end in .arrow,
+    .arrows, .ipc or .feather count.
+
+    >>> import tempfile
+    >>> import pyarrow
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> rows = pyarrow.table({"n": [1]})
+    >>> with pyarrow.ipc.new_file(f"{folder.name}/a.arrow", rows.schema) as writer:
+    ...     writer.write_table(rows)
+    >>> arrow(folder.name)
+    Stream(n: optional(int64))
+    >>> folder.cleanup()
+    """
+    return _stream(
+        "read.arrow",
+        name,
+        lambda: _watched(path, ArrowFormat(), schema, watch) or ArrowSource(path, schema=schema),
+    )
+
+
+def json(
+    path: str | os.PathLike[str],
+    *,
+    schema: Any,
+    on_error: str = "fail",
+    watch: bool | Watch = False,
+    name: str | None = None,
+) -> Stream:
+    """Rows of files with a JSON object per line; `schema` says the columns and their types.
+
+    `path` and `watch` are those of `parquet`; in a folder, names that end in .json, .jsonl or
+    .ndjson count. Times are texts in ISO 8601, binary values texts in base64. A line that is not
+    right is an error that names file, line and column, or is left out and counted with
+    `on_error="skip"`.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> json(folder.name, schema={"user": str, "at": "timestamp"})
+    Stream(user: string, at: timestamp)
+    >>> folder.cleanup()
+    """
+    return _stream(
+        "read.json",
+        name,
+        lambda: (
+            _watched(path, JsonFormat(on_error), schema, watch)
+            or JsonSource(path, schema=schema, on_error=on_error)
+        ),
+    )
+
+
+def kafka(
+    servers: str | Iterable[str],
+    topic: str,
+    *,
+    schema: Any = None,
+    format: str | Decoder = "json",
+    start: Any = "earliest",
+    stop: Any = None,
+    on_error: str = "fail",
+    name: str | None = None,
+    **options: Any,
+) -> Stream:
+    """Messages of a Kafka topic: JSON objects with the columns of `schema`.
+
+    `format="raw"` gives key, value, timestamp, partition and offset; a function as `format` gets
+    the values of a batch of messages as a list of bytes, and gives a record batch with a row each.
+    `start` is "earliest", "latest", a datetime, or a dict of partitions and offsets; so is `stop`,
+    without which the stream does not end. A message that cannot be decoded is an error that names
+    its offset, or is skipped and counted with `on_error="skip"`. `options` are those of librdkafka,
+    e.g. `security_protocol="SASL_SSL", sasl_password=...`; their values are never shown.
+
+    >>> kafka("localhost:9092", "views", schema={"user": str, "at": "timestamp"})
+    Stream(user: string, at: timestamp)
+    >>> kafka("localhost:9092", "views", format="raw", start={0: 100}).schema.names
+    ('key', 'value', 'timestamp', 'partition', 'offset')
+    """
+    return _stream(
+        "read.kafka",
+        name,
+        lambda: KafkaSource(
+            servers,
+            topic,
+            schema=schema,
+            format=format,
+            start=start,
+            stop=stop,
+            on_error=on_error,
+            **options,
+        ),
+    )
 
 
 def source(connector: Source, *, name: str | None = None) -> Stream:
@@ -123,6 +246,18 @@ def source(connector: Source, *, name: str | None = None) -> Stream:
     Stream(index: int64)
     """
     return _stream("read.source", name, lambda: connector)
+
+
+def _watched(
+    path: str | os.PathLike[str], form: Format, schema: Any, watch: bool | Watch
+) -> Source | None:
+    """A source that watches a folder, if that is asked for."""
+    if not watch:
+        return None
+    how = Watch() if watch is True else watch
+    if not isinstance(how, Watch):
+        raise TypeError(f"watch={watch!r}: use True, or read.Watch(...) to say how")
+    return WatchedSource(path, form, schema=schema, watch=how)
 
 
 def _stream(kind: str, name: str | None, make: Callable[[], Source]) -> Stream:

@@ -11,17 +11,23 @@ An output does nothing by itself; `hr.run` takes one or several.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import pyarrow as pa
 
+from .connect.arrow_sink import ArrowSink
 from .connect.callback import CallbackSink
 from .connect.collect import CollectSink
 from .connect.console import ConsoleSink
+from .connect.foreach_batch import ForeachBatchSink
+from .connect.json_sink import JsonSink
+from .connect.kafka_encode import Encoder
+from .connect.kafka_sink import KafkaSink
 from .connect.null import NullSink
 from .connect.parquet_sink import ParquetSink
+from .connect.sqlite_sink import SqliteSink
 from .plan.checks import Place
 from .plan.connector import Sink
 from .plan.errors import DataError
@@ -107,6 +113,84 @@ class Writer:
         Output(parquet out/)
         """
         made = self._node("write.parquet", name, lambda: ParquetSink(path, compression=compression))
+        return Output(made)
+
+    def arrow(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str = "none",
+        name: str | None = None,
+    ) -> Output:
+        """Into a folder of Arrow files; other readers see each committed batch once, whole.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.arrow("out/")
+        Output(arrow out/)
+        """
+        made = self._node("write.arrow", name, lambda: ArrowSink(path, compression=compression))
+        return Output(made)
+
+    def json(self, path: str | os.PathLike[str], *, name: str | None = None) -> Output:
+        """Into a folder of files with a JSON object per line; each committed batch once, whole.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.json("out/")
+        Output(json out/)
+        """
+        return Output(self._node("write.json", name, lambda: JsonSink(path)))
+
+    def sqlite(
+        self, path: str | os.PathLike[str], table: str, *, name: str | None = None
+    ) -> Output:
+        """Into a table of an SQLite database, each batch once, in one transaction.
+
+        The table is made if it is not there. Times become texts in ISO 8601, bools 0 and 1.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.sqlite("out.db", "numbers")
+        Output(sqlite out.db, table numbers)
+        """
+        return Output(self._node("write.sqlite", name, lambda: SqliteSink(path, table)))
+
+    def foreach_batch(
+        self, function: Callable[[pa.Table, str], Any], *, name: str | None = None
+    ) -> Output:
+        """Call a function with each committed batch, as one Arrow table, and the batch's name.
+
+        After a crash a batch may be given again, under the same name.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.foreach_batch(print)
+        Output(foreach_batch print)
+        """
+        return Output(self._node("write.foreach_batch", name, lambda: ForeachBatchSink(function)))
+
+    def kafka(
+        self,
+        servers: str | Iterable[str],
+        topic: str,
+        *,
+        format: str | Encoder = "json",
+        key: str | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Output:
+        """Into a Kafka topic, a message for each row, at least once.
+
+        `format` is "json", "raw" (the column `value` as it is), or a function of a record batch
+        that gives a list of bytes; `key` names the column of the messages' keys. `options` are
+        those of librdkafka; their values are never shown.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.kafka("localhost:9092", "numbers", key="n")
+        Output(kafka localhost:9092, topic numbers, json, key n)
+        """
+        made = self._node(
+            "write.kafka",
+            name,
+            lambda: KafkaSink(servers, topic, format=format, key=key, **options),
+        )
         return Output(made)
 
     def console(

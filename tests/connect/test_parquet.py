@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.connect.data import read_all, tables
 
-import headrace.connect.parquet as parquet
+from headrace.connect import files
 from headrace.connect.parquet import ParquetSource
+from headrace.connect.parquet_format import ParquetRows
 from headrace.plan.connector import Source, Statistics, is_replayable
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Binary, Column
@@ -94,13 +95,13 @@ def test_a_predicate_loses_no_row_and_keeps_positions(
 def test_row_groups_that_cannot_match_are_not_decoded(tmp_path, monkeypatch):
     source = write(tmp_path, range(9), range(9, 18))
     decoded = []
-    real = parquet.ParquetReader._decode
+    real = ParquetRows._decode
 
-    def spy(self, content, group):
-        decoded.append((content.name, group))
-        return real(self, content, group)
+    def spy(self, selection, group):
+        decoded.append((self.name, group))
+        return real(self, selection, group)
 
-    monkeypatch.setattr(parquet.ParquetReader, "_decode", spy)
+    monkeypatch.setattr(ParquetRows, "_decode", spy)
     predicate = Binary("==", Column("n"), to_literal(10))
     reader = source.open("files", predicate=predicate)
     rows, positions = read_all(reader, timeout=1.0)
@@ -192,7 +193,7 @@ def test_a_maximum_without_statistics_is_read(tmp_path):
 
 
 def test_memory_is_bounded_by_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "DECODED_ROWS", 10)
+    monkeypatch.setattr(files, "DECODED_ROWS", 10)
     source = write(tmp_path, range(100), group=50)
     reader = source.open("files", at(0, 45))
     sizes = []
@@ -203,7 +204,7 @@ def test_memory_is_bounded_by_pieces(tmp_path, monkeypatch):
 
 
 def test_a_folder_without_files(tmp_path):
-    with pytest.raises(DataError, match=r"there are no Parquet files in .*; give schema="):
+    with pytest.raises(DataError, match=r"there are no parquet files in .*; give schema="):
         ParquetSource(tmp_path)
     source = ParquetSource(tmp_path, schema={"n": int})
     assert source.latest() == {"files": None}

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.connect.data import tables
 
-import headrace.connect.parquet_sink as parquet_sink
+from headrace.connect import staging
 from headrace.connect.parquet import ParquetSource
 from headrace.connect.parquet_sink import ParquetSink
 from headrace.plan.connector import Sink
@@ -139,12 +139,12 @@ def test_a_commit_that_dies_half_way_can_be_repeated(tmp_path, monkeypatch, deat
         left[0] -= 1
         real(source, target)
 
-    monkeypatch.setattr(parquet_sink.os, "rename", dying)
+    monkeypatch.setattr(os, "rename", dying)
     try:
         sink.commit("a", messages)
     except KeyboardInterrupt:
         assert visible(tmp_path) == []
-    monkeypatch.setattr(parquet_sink.os, "rename", real)
+    monkeypatch.setattr(os, "rename", real)
     opened(tmp_path).commit("a", messages)
     assert visible(tmp_path) == [0, 1, 2]
 
@@ -201,7 +201,7 @@ def test_ids_of_any_characters_stay_apart(tmp_path):
 
 
 def test_small_writes_become_large_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_sink, "GROUP_ROWS", 10)
+    monkeypatch.setattr(staging, "GROUP_ROWS", 10)
     sink = opened(tmp_path)
     sink.commit("a", [sink.write(rows(n), "a", "0") for n in range(25)])
     found = pq.ParquetFile(tmp_path / "part-a.parquet").metadata

@@ -132,7 +132,7 @@ def test_a_stage_behind_an_exchange_is_told_how_time_goes(compiled):
     second = stage_of(output, stage=1, compiled=compiled)
     (sent,) = first.outputs
     first.push("in", numbers(1, 2, 3, 12))
-    assert list(first.pull())[0][1].rows == 1, "one partial result of a closed window"
+    assert next(iter(first.pull()))[1].rows == 1, "one partial result of a closed window"
     first.push("in", numbers(13, 14))
     first.flush()
     ((_, block),) = list(first.pull())

@@ -1,12 +1,9 @@
-"""Which Parquet files a path names, and what their footers say of the rows inside."""
+"""What the footers of Parquet files say of the rows inside."""
 
 from __future__ import annotations
 
-import glob
 import json
 import math
-import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,59 +17,6 @@ from headrace.plan.types import DataType, from_arrow
 from .pushdown import Range
 
 _PER_MICROSECOND = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
-
-
-def without_credentials(path: str) -> str:
-    """A path or URL as it may be shown.
-
-    >>> without_credentials("s3://key:secret@bucket/rows?token=x")
-    's3://bucket/rows'
-    """
-    if "://" not in path:
-        return path
-    return re.sub(r"(?<=://)[^/@]*@", "", path).partition("?")[0]
-
-
-def local_path(path: str | os.PathLike[str]) -> str:
-    """A path as text; a DataError where it is a URL."""
-    text = os.fspath(path)
-    if "://" in text:
-        raise DataError(f"{without_credentials(text)} is a URL; only local paths can be used")
-    return text
-
-
-def find_files(path: str) -> tuple[Path, list[str]]:
-    """The folder that names are relative to, and the names of the files, sorted.
-
-    A folder stands for the .parquet files in it and below it. Neither it nor a glob finds what has
-    a part that begins with "_" or "." in its path: what other writers have not finished.
-    """
-    found = Path(path)
-    if found.is_file():
-        return found.parent, [found.name]
-    if found.is_dir():
-        return found, sorted(_below(found))
-    if glob.has_magic(path):
-        fixed = []
-        for part in found.parts:
-            if glob.has_magic(part):
-                break
-            fixed.append(part)
-        base = Path(*fixed)
-        matches = (Path(match) for match in glob.iglob(path, recursive=True))
-        inside = (match.relative_to(base) for match in matches if match.is_file())
-        return base, sorted(
-            match.as_posix() for match in inside if not any(part[0] in "_." for part in match.parts)
-        )
-    raise DataError(f"there is no file or folder {path}")
-
-
-def _below(folder: Path) -> Iterator[str]:
-    for current, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name[0] not in "_."]
-        for name in names:
-            if name.endswith(".parquet") and name[0] not in "_.":
-                yield (Path(current) / name).relative_to(folder).as_posix()
 
 
 class ParquetContent:

@@ -1,0 +1,79 @@
+"""Rows into a folder of Arrow IPC files, each batch published by one rename."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.errors import DataError
+
+from .folder_sink import FolderSink
+from .staging import DAY, RowWriter
+
+COMPRESSIONS = ("none", "lz4", "zstd")
+
+
+class ArrowSink(FolderSink):
+    """A folder of Arrow files (the file format), one for each batch that was committed.
+
+    An attempt stages its rows in `_staging/<batch>/<attempt>/rows.arrow`; a commit renames that
+    file to `part-<batch>.arrow`, or several attempts to a folder of that name. What other readers
+    see is therefore always whole batches.
+
+    Guarantees: exactly-once, as long as a batch has one name for ever: a batch that is there is
+    not published again. Jobs that write to one folder need names of batches that differ.
+
+    >>> import tempfile
+    >>> from headrace.plan.schema import Schema
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> sink = ArrowSink(folder.name)
+    >>> sink.open(Schema.of({"n": int}))
+    >>> sink.commit("7", [sink.write(pa.record_batch({"n": [1, 2]}), "7", "first")])
+    >>> pa.ipc.open_file(f"{folder.name}/part-7.arrow").read_all().to_pydict()
+    {'n': [1, 2]}
+    >>> folder.cleanup()
+    """
+
+    kind = "arrow"
+    ending = ".arrow"
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str = "none",
+        keep_staged: float = DAY,
+    ) -> None:
+        if compression not in COMPRESSIONS:
+            raise DataError(f"compression={compression!r}: use one of {', '.join(COMPRESSIONS)}")
+        self._compression = compression
+        super().__init__(path, keep_staged=keep_staged)
+
+    def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
+        return arrow_writer(path, schema, self._compression)
+
+    def _rows_in(self, path: Path) -> int:
+        return rows_in_arrow(path)
+
+    def _schema_of(self, path: Path) -> pa.Schema:
+        with pa.OSFile(os.fspath(path), "r") as file:
+            return pa.ipc.open_file(file).schema
+
+
+def arrow_writer(path: Path, schema: pa.Schema, compression: str = "none") -> Any:
+    """What writes a file of the file format."""
+    chosen: Any = None if compression == "none" else compression
+    return pa.ipc.new_file(
+        os.fspath(path), schema, options=pa.ipc.IpcWriteOptions(compression=chosen)
+    )
+
+
+def rows_in_arrow(path: Path) -> int:
+    """How many rows a file has; one column is read for it."""
+    options = pa.ipc.IpcReadOptions(included_fields=[0], use_threads=False)
+    with pa.OSFile(os.fspath(path), "r") as file:
+        reader = pa.ipc.open_file(file, options=options)
+        return sum(reader.get_batch(n).num_rows for n in range(reader.num_record_batches))

@@ -1,0 +1,149 @@
+"""The log of a watched folder: which files were found in it, in which order.
+
+The first line names the log, every other line one file and its size when it was found:
+
+    {"log": "9f3a21c4"}
+    ["part-0.parquet", 4096]
+
+Lines are only ever added, so the place of a line in the log stands for the file and for all those
+before it, however many there are. Several processes may add to one log.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from headrace.plan.errors import DataError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file in the log; its line lies between two places."""
+
+    name: str
+    size: int
+    at: int
+    behind: int
+
+
+class FileLog:
+    """A log in a file, made when it is first needed.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> log = FileLog(Path(folder.name) / "log")
+    >>> log.add([("b.json", 10), ("a.json", 20)])
+    >>> log.add([("a.json", 20), ("c.json", 30)])
+    >>> [entry.name for entry in log.entries(log.first)]
+    ['b.json', 'a.json', 'c.json']
+    >>> "a.json" in log, "d.json" in log
+    (True, False)
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._names: set[str] = set()
+        self._identity = ""
+        self.first = 0  # the place of the first file
+        self.end = 0  # the place behind all that was seen here so far
+
+    def __reduce__(self) -> Any:
+        return FileLog, (self._path,)  # others read it for themselves
+
+    def __str__(self) -> str:
+        return os.fspath(self._path)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    @property
+    def identity(self) -> str:
+        """The name that a log gets when it is made, and keeps."""
+        if not self._identity:
+            self.add([])
+        return self._identity
+
+    def add(self, found: Sequence[tuple[str, int]]) -> None:
+        """Add the files that are not in the log, in this order; when it returns, they are safe."""
+        with self._locked() as file:
+            self._take(file)
+            fresh = [(name, size) for name, size in found if name not in self._names]
+            if fresh or not self._identity:
+                file.truncate(self.end)  # half a line, of a process that died
+                file.seek(self.end)
+                if not self._identity:
+                    file.write(_line({"log": uuid.uuid4().hex[:8]}))
+                file.write(b"".join(map(_line, fresh)))
+                file.flush()
+                os.fsync(file.fileno())
+                self._take(file)
+
+    def entries(self, start: int, stop: int | None = None) -> Iterator[Entry]:
+        """The files between two places, or to what is now the end."""
+        with open(self._path, "rb") as file:
+            file.seek(start)
+            at = start
+            while stop is None or at < stop:
+                line = file.readline()
+                if not line.endswith(b"\n"):
+                    return
+                name, size = self._parsed(line, at)
+                yield Entry(name, size, at, at + len(line))
+                at += len(line)
+
+    @contextmanager
+    def _locked(self) -> Iterator[BinaryIO]:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise DataError(
+                f"{self._path}, the log of the files that were found, cannot be written: "
+                f"{error.strerror}; name another with watch=read.Watch(log=...)"
+            ) from None
+        with open(descriptor, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # given back when the file is closed
+            yield file
+
+    def _take(self, file: BinaryIO) -> None:
+        """Learn what has been added since the last time."""
+        file.seek(self.end)
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            if self.end == 0:
+                self._identity = str(self._header(line)["log"])
+                self.first = len(line)
+            else:
+                self._names.add(self._parsed(line, self.end)[0])
+            self.end += len(line)
+
+    def _header(self, line: bytes) -> dict[str, Any]:
+        try:
+            found = json.loads(line)
+            if isinstance(found, dict) and "log" in found:
+                return found
+        except ValueError:
+            pass
+        raise DataError(f"{self._path} is not the log of a watched folder; name another")
+
+    def _parsed(self, line: bytes, at: int) -> tuple[str, int]:
+        try:
+            name, size = json.loads(line)
+        except (ValueError, TypeError):
+            raise DataError(
+                f"{self._path} has no file at byte {at}; it is not what it was"
+            ) from None
+        return name, size
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value).encode() + b"\n"

@@ -1,0 +1,361 @@
+"""Rows from files of any format: one file after the other, a piece at a time.
+
+A format (`Format`) opens files and gives their rows (`Content`); what is here is the same for all
+of them: which files, which part of them, which columns, and what does not fit.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.plan.connector import Batch
+from headrace.plan.errors import DataError
+from headrace.plan.expressions import Expression, columns_of
+from headrace.plan.schema import Schema, schema_of_arrow
+from headrace.plan.types import from_arrow
+
+from .arrow import check_names, first_null, has_nulls, is_lossless, null_error
+from .paths import find_files, local_path
+from .pushdown import mask, usable
+
+CHANNEL = "files"
+DECODED_ROWS = 32_768  # how many rows are decoded at a time, which bounds the memory of a reader
+
+Place = dict[str, Any]  # a position: {"file": its name, "row": how many of its rows lie before}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is wanted of files: columns, and rows for which a predicate may be true."""
+
+    columns: Schema
+    predicate: Expression | None
+    schema: Schema  # of all columns, those of the predicate included
+
+    @classmethod
+    def of(
+        cls, schema: Schema, columns: Sequence[str] | None, predicate: Expression | None
+    ) -> Selection:
+        """What `Source.open` is asked for."""
+        wanted = schema if columns is None else schema.select(columns)
+        return cls(wanted, usable(predicate, schema), schema)
+
+
+class Content(Protocol):
+    """One open file."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for messages and positions."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns it says it has; None where the format does not say."""
+        ...
+
+    def count(self) -> int:
+        """How many rows it has."""
+        ...
+
+    def batches(
+        self, selection: Selection, start: int, stop: int | None
+    ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        """At least the rows from `start` to `stop`; for each of them the number of the row behind.
+
+        A format may leave out rows that the predicate rules out.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+class Format(Protocol):
+    """A format of files."""
+
+    @property
+    def kind(self) -> str:
+        """Its name, as in read.<kind>."""
+        ...
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """How the names of such files end."""
+        ...
+
+    def open(self, path: Path, name: str) -> Content:
+        """Open a file; a DataError where it is not of this format."""
+        ...
+
+    def unfinished(self, path: Path) -> str:
+        """What a file that is still being written lacks; "" where it is whole."""
+        ...
+
+
+class FileSource:
+    """The rows of a file, of the files of a folder, or of those that a glob names.
+
+    Files are read in the order of their names, those that are there when reading starts. Without a
+    schema, it is that of the first file, less the columns that headrace has no type for. Other
+    files must have the columns too, in types of which every value fits.
+
+    Guarantees: replayable, as long as the files stay as they are; a position is a file and a row
+    in it.
+    """
+
+    replayable = True
+
+    def __init__(self, path: str | os.PathLike[str], form: Format, *, schema: Any = None) -> None:
+        self._path, self._format = local_path(path), form
+        base, names = find_files(self._path, form.endings)
+        self._schema, self._unread = schema_of_files(form, self._path, base, names, schema)
+
+    def __str__(self) -> str:
+        return f"{self._format.kind} {self._path}{said_of_unread(self._unread)}"
+
+    def schema(self) -> Schema:
+        """The schema given, or that of the first file."""
+        return self._schema
+
+    def channels(self) -> Sequence[str]:
+        """One: the files follow each other."""
+        return [CHANNEL]
+
+    def latest(self) -> dict[str, Place | None]:
+        """The end of the last file; None where there is no file."""
+        base, names = find_files(self._path, self._format.endings)
+        if not names:
+            return {CHANNEL: None}
+        content = self._format.open(base / names[-1], names[-1])
+        try:
+            return {CHANNEL: {"file": names[-1], "row": content.count()}}
+        finally:
+            content.close()
+
+    def open(
+        self,
+        channel: str,
+        start: Place | None = None,
+        stop: Place | None = None,
+        columns: Sequence[str] | None = None,
+        predicate: Expression | None = None,
+    ) -> FileReader:
+        """Read the files from `start` to `stop`."""
+        check_channel(self, channel)
+        base, names = self._between(start, stop)
+        selection = Selection.of(self._schema, columns, predicate)
+        return FileReader(self._format, base, names, selection, start, stop)
+
+    def table(self) -> pa.Table:
+        """All rows."""
+        reader = self.open(CHANNEL)
+        tables = [self._schema.to_arrow().empty_table()]
+        ended = False
+        while not ended:
+            batch = reader.poll(DECODED_ROWS, 0.0)
+            ended = batch.ended
+            if batch.rows is not None:
+                tables.append(pa.Table.from_batches([batch.rows]))
+        return pa.concat_tables(tables[1:] or tables, promote_options="permissive")
+
+    def committed(self, channel: str, position: Place) -> None:
+        """Nothing to do: the files belong to someone else."""
+
+    def close(self) -> None:
+        """Nothing to do: readers hold the files."""
+
+    def _between(self, start: Place | None, stop: Place | None) -> tuple[Path, list[str]]:
+        """The files that have rows between two positions."""
+        base, names = find_files(self._path, self._format.endings)
+        for position in (start, stop):
+            if position is not None and position["file"] not in names:
+                raise DataError(f"{self}: {position['file']} is gone, and was read up to before")
+        first = "" if start is None else start["file"]
+        kept = [n for n in names if n >= first and (stop is None or n <= stop["file"])]
+        return base, kept
+
+
+def schema_of_files(
+    form: Format, path: str, base: Path, names: Sequence[str], given: Any
+) -> tuple[Schema, dict[str, pa.DataType]]:
+    """The schema given, or that of the first file and the columns of it that stay unread."""
+    if given is not None:
+        return Schema.of(given), {}
+    if not names:
+        raise DataError(f"there are no {form.kind} files in {path}; give schema=")
+    content = form.open(base / names[0], names[0])
+    content.close()
+    if content.schema is None:
+        raise DataError(f"{form.kind} files do not tell the types of their columns; give schema=")
+    check_names(content.schema)
+    return schema_of_arrow(content.schema)
+
+
+def said_of_unread(unread: dict[str, pa.DataType]) -> str:
+    """Words for the columns of which headrace has no type."""
+    said = ", ".join(f"{name} ({kind})" for name, kind in unread.items())
+    return f", unread: {said}" if said else ""
+
+
+def check_channel(source: Any, channel: str) -> None:
+    """A channel that a source of files does not have is a DataError."""
+    if channel != CHANNEL:
+        raise DataError(f"{source}: no channel {channel!r}")
+
+
+def check_columns(content: Content, schema: Schema) -> None:
+    """A file that lacks a column, or has one of another type, is a DataError."""
+    if content.schema is None:
+        return
+    check_names(content.schema)
+    for field in schema:
+        if field.name not in content.schema.names:
+            raise DataError(f"{content.name} has no column {field.name!r} ({field.type})")
+        kind = content.schema.field(field.name).type
+        if not is_lossless(kind, field.type):
+            raise DataError(
+                f"{content.name}: column {field.name!r} is {kind}, and should be {field.type}"
+            )
+
+
+def row_numbers(first: int, count: int) -> np.ndarray:
+    """For each of some rows that follow each other the number of the row behind."""
+    return np.arange(first + 1, first + count + 1)
+
+
+@dataclass
+class Piece:
+    """Some rows of a file, and for each of them (and for all) the number of the row behind."""
+
+    file: str
+    rows: pa.RecordBatch | None
+    behind: np.ndarray
+    end: int
+
+
+class FileReader:
+    """Reads files one after the other, a piece at a time."""
+
+    def __init__(
+        self,
+        form: Format,
+        base: Path,
+        names: Sequence[str],
+        selection: Selection,
+        start: Place | None,
+        stop: Place | None,
+    ) -> None:
+        self._format, self._base, self._names = form, base, names
+        self._selection, self._start, self._stop = selection, start, stop
+        self._position = start
+        self._pieces = self._read()
+        self._piece: Piece | None = None  # the one that is being given
+        self._given = 0  # how many of its rows have been given
+        self._closed = threading.Event()
+
+    def poll(self, max_rows: int, timeout: float) -> Batch:
+        """The next rows, at most to the end of a piece; looks for them `timeout` seconds long."""
+        deadline = time.monotonic() + timeout
+        while not self._closed.is_set():
+            if self._piece is not None and self._piece.rows is not None:
+                return self._give(self._piece, self._piece.rows, max_rows)
+            if self._piece is not None and time.monotonic() > deadline:
+                self._piece = None
+                return Batch(None, self._position)
+            self._piece = next(self._pieces, None)
+            if self._piece is None:
+                return Batch(None, self._position, ended=True)
+            self._given = 0
+            if self._piece.rows is None:
+                self._position = {"file": self._piece.file, "row": self._piece.end}
+        self._pieces.close()
+        return Batch(None, self._position)
+
+    def close(self) -> None:
+        """Give no more rows; the file is closed by the thread that reads, or with the reader."""
+        self._closed.set()
+
+    def _give(self, piece: Piece, rows: pa.RecordBatch, max_rows: int) -> Batch:
+        start = self._given
+        self._given = min(start + max_rows, rows.num_rows)
+        if self._given == rows.num_rows:
+            self._position, self._piece = {"file": piece.file, "row": piece.end}, None
+        else:
+            self._position = {"file": piece.file, "row": int(piece.behind[self._given - 1])}
+        return Batch(rows.slice(start, self._given - start), self._position)
+
+    def _read(self) -> Generator[Piece, None, None]:
+        for name in self._names:
+            content = self._format.open(self._base / name, name)
+            try:
+                check_columns(content, self._selection.columns)
+                yield from self._read_file(content)
+            finally:
+                content.close()
+
+    def _read_file(self, content: Content) -> Iterator[Piece]:
+        name = content.name
+        start = self._start["row"] if self._start and self._start["file"] == name else 0
+        stop = self._stop["row"] if self._stop and self._stop["file"] == name else None
+        reached = start
+        for rows, behind in content.batches(self._selection, start, stop):
+            low = int(np.searchsorted(behind, start, "right"))
+            high = len(behind) if stop is None else int(np.searchsorted(behind, stop, "right"))
+            reached = int(behind[-1])
+            if low < high:
+                rows, behind = rows.slice(low, high - low), behind[low:high]
+                yield self._matching(name, self._checked(name, rows, behind), behind)
+        end = content.count() if stop is None or reached < stop else stop
+        stop = end if stop is None else stop
+        for row in (start, stop):
+            if not 0 <= row <= end:
+                raise DataError(f"{name} has {end} rows, not {row}; it has changed")
+        yield Piece(name, None, np.empty(0, np.int64), stop)  # what was left out counts as read
+
+    def _checked(self, name: str, batch: pa.RecordBatch, behind: np.ndarray) -> pa.RecordBatch:
+        """The columns of the schema, in its order and types."""
+        columns = []
+        for field in self._selection.columns:
+            column = batch.column(field.name)
+            if not field.type.nullable and has_nulls(column):
+                raise null_error(field, int(behind[first_null(column)]) - 1, f"{name}: ")
+            kind = from_arrow(column.type)
+            wider = kind is None or kind.name != field.type.name
+            columns.append(column.cast(field.type.to_arrow()) if wider else column)
+        if not columns:
+            return batch.select([])
+        return pa.record_batch(columns, names=list(self._selection.columns.names))
+
+    def _matching(self, name: str, rows: pa.RecordBatch, behind: np.ndarray) -> Piece:
+        """The rows that the predicate keeps, if it is worth while to copy them."""
+        end, predicate = int(behind[-1]), self._selection.predicate
+        if predicate is not None and _can_mask(predicate, rows):
+            kept = mask(predicate, rows)
+            if (kept.true_count or 0) * 2 <= rows.num_rows:
+                rows = rows.filter(kept)
+                behind = behind[kept.fill_null(False).to_numpy(zero_copy_only=False)]
+        return Piece(name, rows if rows.num_rows else None, behind, end)
+
+
+def _can_mask(predicate: Expression, rows: pa.RecordBatch) -> bool:
+    """Are the columns of the predicate here, in types that Arrow compares as a stage does?"""
+    return all(
+        name in rows.schema.names and _is_own(rows[name].type) for name in columns_of(predicate)
+    )
+
+
+def _is_own(kind: pa.DataType) -> bool:
+    """Is this the type that headrace has, but for the layout of texts?"""
+    found = from_arrow(kind)
+    return found is not None and (found.is_text or found.to_arrow() == kind)

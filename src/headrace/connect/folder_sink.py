@@ -1,0 +1,93 @@
+"""Rows into a folder of files, each batch published by one rename, whatever the format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.plan.errors import DataError
+from headrace.plan.schema import Schema
+from headrace.plan.types import from_arrow
+
+from .paths import local_path
+from .staging import DAY, StagedSink, safe, sync
+
+STAGING = "_staging"  # readers of folders leave out names that begin with "_"
+COMMIT = ".commit"  # where attempts are put together; no attempt can have this name (safe)
+
+
+class FolderSink(StagedSink):
+    """A folder of files, one for each batch that was committed.
+
+    An attempt stages its rows in `_staging/<batch>/<attempt>/`; a commit renames that file to
+    `part-<batch>` with the ending of the format. Where several attempts wrote parts of one batch,
+    they become a folder of that name, again by one rename.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, keep_staged: float = DAY) -> None:
+        self._folder = Path(local_path(path))
+        super().__init__(path, self._folder / STAGING, keep_staged=keep_staged)
+
+    def _schema_of(self, path: Path) -> pa.Schema:
+        """The columns of a file; an ArrowException or OSError if it cannot be read."""
+        raise NotImplementedError
+
+    def _prepare(self, schema: Schema) -> None:
+        # One is enough: all of them were checked against one another when they were written.
+        for path in self._committed():
+            self._check_file(path, schema)
+            break
+
+    def _check_file(self, path: Path, schema: Schema) -> None:
+        """Rows of a schema must fit a file that is there."""
+        try:
+            found = self._schema_of(path)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self}: {path.name} cannot be read: {error}") from None
+        there = {field.name: from_arrow(field.type) for field in found}
+        for field in schema:
+            other = there.pop(field.name, None)
+            if other is None or other.name != field.type.name:
+                said = "no such column" if other is None else str(other)
+                raise DataError(
+                    f"{self}: column {field.name!r} is {field.type.required}, and in "
+                    f"{path.name}, which is there already, {said}; write to another folder"
+                )
+        if there:
+            raise DataError(
+                f"{self}: {path.name}, which is there already, has a column "
+                f"{next(iter(there))!r} more; write to another folder"
+            )
+
+    def _committed(self) -> Iterator[Path]:
+        for path in sorted(self._folder.glob(f"part-*{self.ending}")):
+            yield from sorted(path.glob(f"*{self.ending}")) if path.is_dir() else [path]
+
+    def _published(self, batch: str) -> Path:
+        return self._folder / f"part-{safe(batch)}{self.ending}"
+
+    def _is_published(self, batch: str) -> bool:
+        return self._published(batch).exists()
+
+    def _publish(self, batch: str, staged: Mapping[str, int]) -> None:
+        os.rename(self._one_source(batch, staged), self._published(batch))
+        sync(self._folder)
+
+    def _one_source(self, batch: str, staged: Mapping[str, int]) -> Path:
+        """The file, or the folder of files, that holds exactly what was staged."""
+        if len(staged) == 1:
+            ((attempt, rows),) = staged.items()
+            return self._whole(batch, attempt, rows)
+        folder = self._staging / safe(batch) / COMMIT
+        folder.mkdir(parents=True, exist_ok=True)
+        parts = {attempt: folder / f"rows-{safe(attempt)}{self.ending}" for attempt in staged}
+        for attempt, rows in staged.items():
+            if not parts[attempt].exists():  # it does where a commit died half way
+                os.rename(self._whole(batch, attempt, rows), parts[attempt])
+        for path in set(folder.iterdir()) - set(parts.values()):
+            path.unlink()  # of a commit that died, with other attempts
+        sync(folder)
+        return folder

@@ -1,0 +1,186 @@
+"""How headrace speaks to Kafka: options, clients, and errors that show no secrets."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import re
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace.plan.errors import DataError
+
+LOGGER = logging.getLogger("headrace.kafka")
+# The client tells of every attempt to connect: for those only who have asked for it.
+_CLIENT_LOGGER = logging.getLogger("headrace.kafka.client")
+_CLIENT_LOGGER.addHandler(logging.NullHandler())
+_CLIENT_LOGGER.propagate = False
+TIMEOUT = 15.0  # seconds that a broker may take to answer a question
+NEWS = 1.0  # seconds that a broker may take to hear of a topic that was made a moment ago
+
+# Whatever has such a name may be a secret, or hold one.
+_SECRET = re.compile(r"password|secret|token|key|pem|jaas|oauth|credential|certificate")
+
+# What correctness hangs on: no commits, no jumps over what is gone, no topics out of typing errors.
+_OURS = {
+    "bootstrap.servers": "the first argument",
+    "enable.auto.commit": "headrace keeps the positions itself",
+    "enable.auto.offset.store": "headrace keeps the positions itself",
+    "auto.offset.reset": "use start=",
+    "enable.partition.eof": "headrace needs the ends of partitions",
+    "delivery.report.only.error": "headrace waits for all deliveries",
+    "allow.auto.create.topics": "headrace reads topics that are there",
+}
+
+
+def kafka() -> Any:
+    """The module confluent_kafka; a DataError where it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise DataError(
+            "Kafka needs the package confluent-kafka: pip install 'headrace[kafka]'"
+        ) from None
+    return confluent_kafka
+
+
+class Connection:
+    """The servers and options of clients. Its text has the servers only."""
+
+    def __init__(self, servers: str | Iterable[str], options: Mapping[str, Any]) -> None:
+        self.servers = servers if isinstance(servers, str) else ",".join(servers)
+        if not self.servers.strip():
+            raise DataError('no servers; give "host:port", or a list of them')
+        # Names have dots, which Python's keywords cannot have.
+        self._options = {name.replace("_", "."): value for name, value in options.items()}
+        for name in self._options:
+            if name in _OURS:
+                raise DataError(f"option {name} cannot be set: {_OURS[name]}")
+        self._secrets = sorted(
+            {str(v) for n, v in self._options.items() if v and _SECRET.search(n)}, key=len
+        )
+
+    def __str__(self) -> str:
+        return self.servers
+
+    __repr__ = __str__
+
+    def consumer(self, trouble: Trouble) -> Any:
+        """A consumer that commits nothing and is given its partitions."""
+        defaults = {
+            "group.id": "headrace",  # a name is needed, though there is no group
+            "client.id": "headrace",
+            "reconnect.backoff.max.ms": 1000,
+            "queued.max.messages.kbytes": 16384,  # for each partition, which has its own client
+            "fetch.queue.backoff.ms": 10,  # else nothing is fetched for 1 s when that is full
+        }
+        ours = {
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+        }
+        return self._client("Consumer", defaults, ours, trouble)
+
+    def producer(self, trouble: Trouble) -> Any:
+        """A producer whose retries neither double nor reorder."""
+        defaults = {
+            "client.id": "headrace",
+            "enable.idempotence": True,
+            "linger.ms": 10,
+            "reconnect.backoff.max.ms": 1000,
+        }
+        ours = {"delivery.report.only.error": True, "on_delivery": trouble.not_delivered}
+        return self._client("Producer", defaults, ours, trouble)
+
+    def check(self, kind: str) -> None:
+        """Raise what is wrong with the options, without asking a broker."""
+        client = self.consumer(Trouble()) if kind == "Consumer" else self.producer(Trouble())
+        client.close()
+
+    def _client(
+        self, kind: str, defaults: dict[str, Any], ours: dict[str, Any], trouble: Trouble
+    ) -> Any:
+        module = kafka()
+        options = {**defaults, **self._options, **ours, "bootstrap.servers": self.servers}
+        options["error_cb"] = trouble.happened
+        try:
+            return getattr(module, kind)(options, logger=_CLIENT_LOGGER)
+        except (module.KafkaException, ValueError, TypeError) as error:
+            raise DataError(f"Kafka does not take the options: {self.said(error)}") from None
+
+    def said(self, error: Any) -> str:
+        """The words of an error of the client library, without secrets.
+
+        >>> Connection("localhost:9092", {"sasl.password": "swordfish"}).said("got swordfish")
+        'got ***'
+        """
+        if isinstance(error, Exception) and error.args:
+            error = error.args[0]
+        words = error.str() if hasattr(error, "str") else str(error)
+        for secret in reversed(self._secrets):
+            words = words.replace(secret, "***")
+        return str(words)
+
+    def partitions(self, client: Any, topic: str, trouble: Trouble) -> list[int]:
+        """The partitions of a topic; a DataError where there is no such topic."""
+        module = kafka()
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                found = client.list_topics(topic, timeout=TIMEOUT / 5).topics[topic]
+            except module.KafkaException as error:
+                lasting = self.unreachable(client, error, trouble)
+                if trouble.fatal is not None or time.monotonic() >= deadline:
+                    raise lasting from None
+                continue
+            if found.error is None:
+                return sorted(found.partitions)
+            unknown = found.error.code() == module.KafkaError.UNKNOWN_TOPIC_OR_PART
+            being_made = found.error.code() == module.KafkaError.LEADER_NOT_AVAILABLE
+            grace = TIMEOUT - NEWS if unknown else 0.0
+            if not (unknown or being_made) or time.monotonic() >= deadline - grace:
+                raise self._no_topic(client, topic, found.error)
+            time.sleep(0.1)
+
+    def unreachable(self, client: Any, error: Exception, trouble: Trouble) -> DataError:
+        """What to say where no broker answers."""
+        client.poll(0)  # which lets it report what it knows
+        reason = self.said(trouble.last or error)
+        return DataError(f"Kafka at {self} does not answer: {reason}")
+
+    def _no_topic(self, client: Any, topic: str, error: Any) -> DataError:
+        if error.code() != kafka().KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return DataError(f"topic {topic!r} of Kafka at {self}: {self.said(error)}")
+        try:
+            there = sorted(n for n in client.list_topics(timeout=TIMEOUT).topics if n[:2] != "__")
+        except kafka().KafkaException:
+            there = []
+        near = difflib.get_close_matches(topic, there, n=1)
+        names = ", ".join(there[:10]) + (", ..." if len(there) > 10 else "")
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {names or 'none'}"
+        return DataError(f"Kafka at {self} has no topic {topic!r}; {hint}")
+
+
+class Trouble:
+    """What a client reported by itself: lost connections, refused passwords, undelivered rows."""
+
+    def __init__(self) -> None:
+        self.last: Any = None  # the last report, as an explanation for what fails later
+        self.fatal: Any = None  # one that the client does not get over by trying again
+        self.undelivered: list[Any] = []
+
+    def happened(self, error: Any) -> None:
+        """Called by the client."""
+        module = kafka()
+        if error.code() != module.KafkaError._ALL_BROKERS_DOWN or self.last is None:
+            self.last = error
+        refused = (module.KafkaError._AUTHENTICATION, module.KafkaError._SSL)
+        if error.fatal() or error.code() in refused:
+            self.fatal = error
+
+    def not_delivered(self, error: Any, message: Any) -> None:
+        """Called by the client for each message that it gave up."""
+        if error is not None:
+            self.undelivered.append(error)

@@ -1,0 +1,104 @@
+"""Rows as messages of Kafka: JSON, raw bytes, or a function of the user's, a batch at a time."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.plan.errors import DataError
+from headrace.plan.schema import Field, Schema
+
+from .iso import texts_of_times
+
+Encoder = Callable[[pa.RecordBatch], Sequence[bytes]]
+
+_NEEDS_ESCAPES = r'[\x00-\x1f"\\]'
+_SPECIAL_FLOATS = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
+
+
+def json_texts(rows: pa.RecordBatch, schema: Schema) -> list[bytes]:
+    """One JSON object for each row: times as ISO 8601, bytes as base64, NaN as a text.
+
+    >>> rows = pa.record_batch({"user": ["ann", None], "n": [1, 2]})
+    >>> json_texts(rows, Schema.of(rows.schema))
+    [b'{"user":"ann","n":1}', b'{"user":null,"n":2}']
+    """
+    pieces: list[Any] = []
+    for number, field in enumerate(schema):
+        start = "," if number else "{"
+        pieces.append(f"{start}{json.dumps(field.name, ensure_ascii=False)}:")
+        pieces.append(_texts(field, rows.column(field.name)).fill_null("null"))
+    if not pieces:
+        return [b"{}"] * rows.num_rows
+    return _list(_joined(*pieces, "}").cast(pa.binary()))
+
+
+def _texts(field: Field, column: pa.Array) -> pa.Array:
+    """The values of a column in JSON; nulls stay null."""
+    kind = field.type
+    if kind.is_time:
+        return _quoted(texts_of_times(field, column))
+    if kind.name == "string":
+        texts = column.cast(pa.string())
+        if not pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPES)).as_py():
+            return _quoted(texts)
+        written = [None if t is None else json.dumps(t, ensure_ascii=False) for t in _list(texts)]
+        return pa.array(written, pa.string())
+    if kind.name == "binary":
+        values = _list(column.cast(pa.binary()))
+        coded = [None if v is None else base64.b64encode(v).decode() for v in values]
+        return _quoted(pa.array(coded, pa.string()))
+    texts = column.cast(pa.string())
+    if kind.is_float and not pc.all(pc.is_finite(column)).as_py():
+        return pa.array([_SPECIAL_FLOATS.get(t, t) for t in _list(texts)], pa.string())
+    return texts
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    return _joined('"', texts, '"')
+
+
+def _joined(*pieces: Any) -> pa.Array:
+    no_separator = ""
+    return pc.binary_join_element_wise(*pieces, no_separator)
+
+
+def _list(column: pa.Array) -> list[Any]:
+    return list(column.to_pylist())
+
+
+def keys_of(rows: pa.RecordBatch, key: Field) -> list[bytes | None]:
+    """The column of keys as bytes; numbers and times as they are written in JSON."""
+    column = rows.column(key.name)
+    if key.type.is_time:
+        column = texts_of_times(key, column)
+    elif not key.type.is_text:
+        column = column.cast(pa.string())
+    return list(column.cast(pa.binary()).to_pylist())
+
+
+def raw_values(rows: pa.RecordBatch) -> list[bytes | None]:
+    """The column `value` as it is."""
+    return list(rows.column("value").cast(pa.binary()).to_pylist())
+
+
+def check_format(format: str | Encoder) -> None:
+    """A DataError where a format is none."""
+    if format not in ("json", "raw") and not callable(format):
+        raise DataError(
+            f'format={format!r}: must be "json", "raw" or a function of a record batch that gives '
+            "a list of bytes"
+        )
+
+
+def check_columns(schema: Schema, format: str | Encoder, key: str | None) -> None:
+    """A DataError where a format or a key cannot be made of the columns."""
+    if key is not None and key not in schema:
+        raise DataError(f"there is no column {key!r} for key=; {schema.closest(key)}")
+    if format == "raw" and ("value" not in schema or not schema["value"].is_text):
+        raise DataError(f'format="raw" needs a column value of binary or string, not {schema}')

@@ -1,0 +1,177 @@
+"""Rows into a Kafka topic, through confluent-kafka."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.errors import DataError
+from headrace.plan.schema import Field, Schema
+
+from .kafka_client import Connection, Trouble, kafka
+from .kafka_encode import Encoder, check_columns, check_format, json_texts, keys_of, raw_values
+
+FLUSH_SECONDS = 0.5  # after which a flush looks for errors
+
+
+class KafkaSink:
+    """Sends each row as a message.
+
+    Formats: "json" is an object with all columns (times as ISO 8601, bytes as base64, NaN and the
+    infinities as texts); "raw" sends the column `value` as it is; a function gets a record batch
+    and gives the bytes of each row. `key` names the column of the messages' keys, which decide the
+    partition; without it the client chooses.
+
+    Guarantees: at-least-once. Rows are sent as they come and have arrived, at all replicas that are
+    in sync, when a commit returns; what could not be delivered raises there. Rows that are computed
+    again after a failure are sent again. Messages with the same key stay in order. A topic that is
+    not there is made, with their defaults, by brokers that are set to do so.
+
+    Other options are those of librdkafka, with dots or underscores in their names; none of their
+    values shows in texts and errors.
+
+    >>> str(KafkaSink("localhost:9092", "totals", key="user"))
+    'kafka localhost:9092, topic totals, json, key user'
+    """
+
+    exactly_once = False
+
+    def __init__(
+        self,
+        servers: str | Iterable[str],
+        topic: str,
+        *,
+        format: str | Encoder = "json",
+        key: str | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(topic, str) or not topic:
+            raise DataError(f"topic={topic!r}: must be the name of a topic")
+        check_format(format)
+        self._topic, self._format, self._key = topic, format, key
+        self._connection = Connection(servers, options)
+        self._connection.check("Producer")
+        self._schema = Schema(())
+        self._renew()
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+        self._producer: Any = None
+        self._trouble = Trouble()
+
+    def __getstate__(self) -> dict[str, Any]:
+        mine = ("_lock", "_producer", "_trouble")
+        return {name: value for name, value in vars(self).items() if name not in mine}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._renew()
+
+    def __str__(self) -> str:
+        how = self._format if isinstance(self._format, str) else _name(self._format)
+        said = f"kafka {self._connection}, topic {self._topic}, {how}"
+        return said if self._key is None else f"{said}, key {self._key}"
+
+    def open(self, schema: Schema) -> None:
+        """Look whether the columns and the topic are there."""
+        with self._lock:
+            check_columns(schema, self._format, self._key)
+            self._schema = schema
+            self._connection.partitions(self._client(), self._topic, self._trouble)
+
+    def write(self, rows: pa.RecordBatch, batch: str, attempt: str) -> int:
+        """Begin to send rows."""
+        values = self._values(rows)
+        keys: Sequence[bytes | None] = [None] * len(values)
+        if self._key is not None:
+            keys = keys_of(rows, Field(self._key, self._schema[self._key]))
+        with self._lock:
+            producer = self._client()
+            for value, key in zip(values, keys, strict=True):
+                self._produce(producer, value, key)
+            producer.poll(0)
+            self._check()
+        return rows.num_rows
+
+    def commit(self, batch: str, messages: Sequence[int]) -> None:
+        """Wait until everything that was sent has arrived."""
+        with self._lock:
+            self._flush()
+
+    def abort(self, batch: str, attempt: str) -> None:
+        """Drop what has not left yet; what has left cannot be taken back."""
+        with self._lock:
+            if self._producer is not None:
+                self._producer.purge()
+                self._producer.flush(FLUSH_SECONDS)
+            self._trouble = Trouble()
+            self._forget()
+
+    def close(self) -> None:
+        """Wait until everything that was sent has arrived; raises if it does not."""
+        with self._lock:
+            try:
+                self._flush()
+            finally:
+                self._forget()
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _client(self) -> Any:
+        if self._producer is None:
+            self._trouble = Trouble()
+            self._producer = self._connection.producer(self._trouble)
+        return self._producer
+
+    def _forget(self) -> None:
+        if self._producer is not None:
+            with suppress(Exception):  # nothing is left to send
+                self._producer.close()
+            self._producer = None
+
+    def _values(self, rows: pa.RecordBatch) -> Sequence[bytes | None]:
+        if self._format == "json":
+            return json_texts(rows, self._schema)
+        if not callable(self._format):
+            return raw_values(rows)
+        values = self._format(rows)
+        if len(values) != rows.num_rows:
+            raise DataError(
+                f"{_name(self._format)} gave {len(values)} messages for {rows.num_rows} rows"
+            )
+        return values
+
+    def _produce(self, producer: Any, value: bytes | None, key: bytes | None) -> None:
+        while True:
+            try:
+                producer.produce(self._topic, value, key)
+                return
+            except BufferError:  # so much is on its way that more has to wait
+                producer.poll(FLUSH_SECONDS)
+                self._check()
+            except kafka().KafkaException as error:
+                said = self._connection.said(error)
+                raise DataError(f"{self}: a row of {len(value or b'')} bytes: {said}") from None
+
+    def _flush(self) -> None:
+        while self._producer is not None and self._producer.flush(FLUSH_SECONDS):
+            self._check()
+        self._check()
+
+    def _check(self) -> None:
+        """Raise what the client reported."""
+        lost, fatal = self._trouble.undelivered, self._trouble.fatal
+        if lost:
+            count, said = len(lost), self._connection.said(lost[0])
+            self._trouble.undelivered = []
+            raise DataError(f"{self}: {count} rows were not delivered: {said}")
+        if fatal is not None:
+            raise DataError(f"{self}: {self._connection.said(fatal)}")
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -1,0 +1,188 @@
+"""Rows into a table of an SQLite database, each batch in one transaction."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.errors import DataError
+from headrace.plan.schema import Field, Schema
+
+from .arrow_sink import arrow_writer, rows_in_arrow
+from .iso import texts_of_times
+from .paths import local_path
+from .staging import DAY, RowWriter, StagedSink
+
+BATCHES = "headrace_batches"
+BUSY_SECONDS = 30.0  # to wait for others that write to the database
+
+_TYPES = {
+    "bool": "INTEGER",
+    "string": "TEXT",
+    "binary": "BLOB",
+    "date": "TEXT",
+    "timestamp": "TEXT",
+}
+
+
+class SqliteSink(StagedSink):
+    """A table of an SQLite database.
+
+    The table is made if it is not there; one that is must have the columns, in the same types, and
+    may have others that need no value. A column becomes INTEGER (integers, and bool as 0 and 1),
+    REAL (floats), TEXT (strings, dates as `2024-01-31`, timestamps as
+    `2024-01-31T12:00:00.000000Z`, so that texts sort as times do, years 1 to 9999) or BLOB
+    (binary); those that are not optional are NOT NULL. SQLite has no NaN: it becomes NULL, so
+    columns of floats may always be null.
+
+    An attempt stages its rows in an Arrow file beside the database, in
+    `<database>-staging/<batch>/<attempt>/`; a commit inserts them in one transaction, together with
+    the name of the batch in a table `headrace_batches`.
+
+    Guarantees: exactly-once, as long as a batch has one name for ever: a batch whose name is there
+    is not inserted again, and a commit that dies leaves nothing. Jobs that write to one table need
+    names of batches that differ.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> sink = SqliteSink(f"{folder.name}/out.db", "numbers")
+    >>> sink.open(Schema.of({"n": int}))
+    >>> message = sink.write(pa.record_batch({"n": [1, 2]}), "7", "first")
+    >>> sink.commit("7", [message])
+    >>> sink.commit("7", [message])
+    >>> with closing(sqlite3.connect(f"{folder.name}/out.db")) as database:
+    ...     database.execute("SELECT * FROM numbers").fetchall()
+    [(1,), (2,)]
+    >>> folder.cleanup()
+    """
+
+    kind = "sqlite"
+    ending = ".arrow"
+
+    def __init__(
+        self, path: str | os.PathLike[str], table: str, *, keep_staged: float = DAY
+    ) -> None:
+        text = local_path(path)
+        if not text or text == ":memory:":
+            raise DataError(f"{text!r} is not a file; a database in memory would be lost")
+        if not table or table.lower() == BATCHES:
+            raise DataError(f"{table!r} cannot be the name of the table; choose another")
+        self._table = table
+        super().__init__(text, Path(f"{text}-staging"), keep_staged=keep_staged)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, table {self._table}"
+
+    def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
+        return arrow_writer(path, schema)
+
+    def _rows_in(self, path: Path) -> int:
+        return rows_in_arrow(path)
+
+    def _prepare(self, schema: Schema) -> None:
+        columns = ", ".join(
+            f"{_quoted(f.name)} {_type(f)}{' NOT NULL' if _is_required(f) else ''}" for f in schema
+        )
+        with self._transaction() as database:
+            database.execute(
+                f"CREATE TABLE IF NOT EXISTS {BATCHES} (target TEXT NOT NULL, batch TEXT NOT NULL, "
+                "rows INTEGER NOT NULL, committed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
+                "PRIMARY KEY (target, batch)) WITHOUT ROWID"
+            )
+            database.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(self._table)} ({columns})")
+            found = database.execute(f"PRAGMA table_info({_quoted(self._table)})").fetchall()
+        self._check_table(schema, found)
+
+    def _check_table(self, schema: Schema, found: list[tuple[Any, ...]]) -> None:
+        """The table must have the columns, and no others that need a value."""
+        there = {
+            name: (kind, needed and default is None) for _, name, kind, needed, default, _ in found
+        }
+        for field in schema:
+            kind, needed = there.pop(field.name, ("missing", False))
+            if kind.upper() != _type(field):
+                raise DataError(
+                    f"{self}: column {field.name!r} would be {_type(field)}, and in the table, "
+                    f"which is there already, it is {kind}; write to another table"
+                )
+            if needed and not _is_required(field):
+                raise DataError(
+                    f"{self}: column {field.name!r} may be null, and the table, which is there "
+                    "already, says NOT NULL; write to another table"
+                )
+        for name, (_, needed) in there.items():
+            if needed:
+                raise DataError(
+                    f"{self}: the table, which is there already, needs a value for column "
+                    f"{name!r}; give the column a default, or write to another table"
+                )
+
+    def _is_published(self, batch: str) -> bool:
+        with self._transaction() as database:
+            return self._has_batch(database, batch)
+
+    def _has_batch(self, database: sqlite3.Connection, batch: str) -> bool:
+        query = f"SELECT 1 FROM {BATCHES} WHERE target = ? AND batch = ?"
+        return database.execute(query, (self._table, batch)).fetchone() is not None
+
+    def _publish(self, batch: str, staged: Mapping[str, int]) -> None:
+        paths = [self._whole(batch, attempt, rows) for attempt, rows in staged.items()]
+        assert self._schema is not None
+        names = ", ".join(map(_quoted, self._schema.names))
+        marks = ", ".join("?" * len(self._schema))
+        insert = f"INSERT INTO {_quoted(self._table)} ({names}) VALUES ({marks})"
+        with self._transaction() as database:
+            if self._has_batch(database, batch):
+                return  # another process was faster
+            for path in paths:
+                for rows in _batches(path):
+                    database.executemany(insert, _rows(rows, self._schema))
+            database.execute(
+                f"INSERT INTO {BATCHES} (target, batch, rows) VALUES (?, ?, ?)",
+                (self._table, batch, sum(staged.values())),
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of it or nothing; what SQLite says is a DataError."""
+        try:
+            connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
+            with closing(connection) as database:
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+                database.execute("COMMIT")  # closing without it takes all back
+        except sqlite3.Error as error:
+            raise DataError(f"{self}: {error}") from None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _type(field: Field) -> str:
+    return _TYPES.get(field.type.name, "REAL" if field.type.is_float else "INTEGER")
+
+
+def _is_required(field: Field) -> bool:
+    return not field.type.nullable and not field.type.is_float
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    with pa.OSFile(os.fspath(path), "r") as file:
+        reader = pa.ipc.open_file(file)
+        yield from map(reader.get_batch, range(reader.num_record_batches))
+
+
+def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:
+    """The rows as values that SQLite has."""
+    columns = []
+    for field in schema:
+        column = batch[field.name]
+        columns.append(texts_of_times(field, column) if field.type.is_time else column)
+    return zip(*(column.to_pylist() for column in columns))

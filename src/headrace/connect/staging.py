@@ -1,0 +1,245 @@
+"""What sinks that stage rows in files have in common: who wrote what, and what is left over.
+
+An attempt stages its rows in `<staging>/<batch>/<attempt>/rows<ending>`. What a commit makes of it
+is up to the sink.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+
+from headrace.plan.errors import DataError
+from headrace.plan.schema import Schema
+
+from .paths import local_path
+
+GROUP_ROWS = 131_072  # that are written at a time: small batches are put together
+DAY = 86_400.0
+
+Message = dict[str, Any]  # {"attempt": its name, "rows": how many it had staged by then}
+
+
+class RowWriter(Protocol):
+    """What writes the rows of one file."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        ...
+
+    def close(self) -> None:
+        """Write the end, and close the file."""
+        ...
+
+
+class StagedSink:
+    """A sink whose attempts stage rows in files, for a commit that publishes them.
+
+    Tasks may stage in other processes, as long as they see the same folder.
+    """
+
+    exactly_once = True
+    distributed = True
+    kind: str  # as in write.<kind>
+    ending: str  # of the names of staged files
+
+    def __init__(
+        self, path: str | os.PathLike[str], staging: Path, *, keep_staged: float = DAY
+    ) -> None:
+        self._path, self._staging = local_path(path), staging
+        self._keep_staged = keep_staged
+        self._schema: Schema | None = None
+        self._open: dict[tuple[str, str], StagedFile] = {}
+        self._lock = threading.Lock()
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self._path}"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": {}, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def open(self, schema: Schema) -> None:
+        """Make the place, check what is there already, and remove old leftovers."""
+        if not len(schema):
+            raise DataError(f"{self}: there must be at least one column")
+        self._schema = schema
+        try:
+            self._staging.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"{self}: cannot make this folder: {error.strerror}") from None
+        self._prepare(schema)
+        self._remove_leftovers()
+
+    def write(self, rows: pa.RecordBatch, batch: str, attempt: str) -> Message:
+        """Add rows to the file of an attempt."""
+        if self._schema is None:
+            raise DataError(f"{self}: open() comes before write()")
+        with self._lock:
+            file = self._open.get((batch, attempt))
+            if file is None:
+                path = self._staged(batch, attempt)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                arrow = self._schema.to_arrow()
+                file = StagedFile(path, arrow, self._writer(path, arrow))
+                self._open[batch, attempt] = file
+            file.add(rows)
+            return {"attempt": attempt, "rows": file.rows}
+
+    def commit(self, batch: str, messages: Sequence[Message]) -> None:
+        """Publish what the attempts of the messages staged; nothing if that was done before."""
+        staged: dict[str, int] = {}
+        for message in messages:
+            name = message["attempt"]
+            staged[name] = max(staged.get(name, 0), message["rows"])
+        with self._lock:
+            for key in [key for key in self._open if key[0] == batch]:
+                self._finish(key, whole=key[1] in staged)
+            if staged and not self._is_published(batch):
+                self._publish(batch, staged)
+            shutil.rmtree(self._staging / safe(batch), ignore_errors=True)
+
+    def abort(self, batch: str, attempt: str) -> None:
+        """Remove what an attempt has staged."""
+        with self._lock:
+            self._finish((batch, attempt), whole=False)
+            folder = self._staged(batch, attempt).parent
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # other attempts are there, or nothing was
+                folder.parent.rmdir()
+
+    def close(self) -> None:
+        """Finish the files that are being written; they stay staged until a commit."""
+        with self._lock:
+            for key in list(self._open):
+                self._finish(key, whole=True)
+
+    # ---- what a sink adds --------------------------------------------------------------------
+
+    def _prepare(self, schema: Schema) -> None:
+        """Check that what is there already fits rows of a schema."""
+        raise NotImplementedError
+
+    def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
+        """What writes a staged file."""
+        raise NotImplementedError
+
+    def _rows_in(self, path: Path) -> int:
+        """How many rows a staged file has; an ArrowException or OSError if it is not finished."""
+        raise NotImplementedError
+
+    def _is_published(self, batch: str) -> bool:
+        raise NotImplementedError
+
+    def _publish(self, batch: str, staged: Mapping[str, int]) -> None:
+        """Publish what attempts have staged, in one step; they are given with their rows."""
+        raise NotImplementedError
+
+    # ---- staged files ------------------------------------------------------------------------
+
+    def _staged(self, batch: str, attempt: str) -> Path:
+        return self._staging / safe(batch) / safe(attempt) / f"rows{self.ending}"
+
+    def _finish(self, key: tuple[str, str], *, whole: bool) -> None:
+        file = self._open.pop(key, None)
+        if file is not None:
+            file.finish(whole)
+
+    def _whole(self, batch: str, attempt: str, rows: int) -> Path:
+        """The file of an attempt, if it has all its rows."""
+        path = self._staged(batch, attempt)
+        where = f"{self}: batch {batch!r}: {path.relative_to(self._staging.parent)}"
+        try:
+            found = self._rows_in(path)
+        except FileNotFoundError:
+            raise DataError(f"{where} is gone, and was staged before") from None
+        except (pa.ArrowException, OSError):
+            raise DataError(f"{where} is not finished; close the sink that wrote it") from None
+        if found != rows:
+            raise DataError(f"{where} has {found} rows, and {rows} were staged")
+        return path
+
+    def _remove_leftovers(self) -> None:
+        """Remove what was staged for batches that are published, or that nobody came back for."""
+        for folder in self._staging.iterdir():
+            newest = max(_modified(path) for path in [folder, *folder.rglob("*")])
+            old = time.time() - newest > self._keep_staged
+            if old or self._is_published(_unsafe(folder.name)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+class StagedFile:
+    """A file that is being written; small batches are put together to a useful size."""
+
+    def __init__(self, path: Path, schema: pa.Schema, writer: RowWriter) -> None:
+        self._path, self._schema, self._writer = path, schema, writer
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        self.rows = 0
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add rows."""
+        if not rows.schema.equals(self._schema):
+            rows = rows.select(self._schema.names).cast(self._schema)
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        self.rows += rows.num_rows
+        if self._waiting_rows >= GROUP_ROWS:
+            self._flush()
+
+    def finish(self, whole: bool) -> None:
+        """Close the file; what is not needed whole need not be safe on the disk either."""
+        if whole:
+            self._flush()
+        self._writer.close()
+        if whole:
+            sync(self._path)
+
+    def _flush(self) -> None:
+        if self._waiting_rows:
+            table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
+            for batch in table.to_batches(max_chunksize=GROUP_ROWS):
+                self._writer.write_batch(batch)
+        self._waiting, self._waiting_rows = [], 0
+
+
+def safe(name: str) -> str:
+    """An id as part of a file name; different ids stay different.
+
+    >>> safe("a/b"), safe("..")
+    ('a%2Fb', '%2E%2E')
+    """
+    return quote(name, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
+
+
+def _unsafe(name: str) -> str:
+    """The id that became part of a file name."""
+    return "" if name == "%" else unquote(name)
+
+
+def sync(path: Path) -> None:
+    """Make a file, or the names in a folder, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
