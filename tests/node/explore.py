@@ -9,9 +9,11 @@ the results at the end of each interleaving, and may read the records. All threa
 failure too: `pause` waits for a store of another thread unless there was one since the last pause,
 and sleeping has no time-out here, so that a lost wake-up shows as a deadlock.
 
-States are visited once. An address that only one thread uses, or that nobody stores to, is no place
-to switch threads; which these are is found out on the way (the exploration starts again when it was
-wrong), so none has to be declared. In the same way every plain access is a possible switch.
+States are visited once. Three kinds of accesses are no place to switch threads: to an address that
+only one thread uses or that nobody stores to (which these are is found out on the way; the
+exploration starts again when it was wrong), a load of what only the thread itself stores, and plain
+accesses, which are done together with the thread's next atomic one. That is sound where no plain
+access races; the weak model checks it, and in this order finds every race: explore under it too.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from tests.node.scripts import Node, Operation, Script
 
 # FRESH, STALE: a thread that runs, without and with a store of another since it last paused.
 FRESH, STALE, PAUSED, ASLEEP = range(4)
+NULL_PAGE = 1 << 12
 AFTER_STORE = (STALE, STALE, FRESH, ASLEEP)
 
 
@@ -89,6 +92,7 @@ class Exploration:
         self.check = check
         self.users: dict[int, set[int]] = {}  # of each address, the threads
         self.stored: dict[int, Any] = {}  # ctypes of the addresses that somebody stores to
+        self.writers: dict[int, set[int]] = {}
         self.first: dict[int, Any] = {}  # initial values
 
     def run(self, model: str, limit: int = 400_000) -> Report:
@@ -118,8 +122,8 @@ class _Visit:
 class _Round:
     """One attempt, with what is known about the addresses at its start.
 
-    State: (node of each thread, FRESH/STALE/PAUSED/ASLEEP of each, values of private addresses, state
-    of the model).
+    State: (node of each thread, FRESH/STALE/PAUSED/ASLEEP of each, values of private addresses,
+    state of the model).
     """
 
     def __init__(self, whole: Exploration, model: str, report: Report, limit: int) -> None:
@@ -137,6 +141,9 @@ class _Round:
 
     def visit_all(self) -> None:
         nodes = tuple(script.root for script in self.whole.scripts)
+        for thread, node in enumerate(nodes):
+            if node.problem:
+                raise _Failure(f"thread {thread}: {node.problem}")
         state = (nodes, (STALE,) * self.count, self.start_private, self.model.start())
         labels: list[str] = []
         try:
@@ -174,13 +181,17 @@ class _Round:
 
     def following(self, state: Any) -> Iterator[tuple[str, Any]]:
         """The ways on from a state. At an end there are none, and it is checked."""
-        nodes, standing, private, memory = state
+        nodes, standing, _, memory = state
         stuck = True
         for thread in range(self.count):
-            node = nodes[thread]
-            if node.operation is not None and standing[thread] <= STALE:
+            if nodes[thread].operation is not None and standing[thread] <= STALE:
                 stuck = False
-                for after in self.step(state, thread, node, node.operation):
+                ready = self.until_atomic(state, thread)
+                node = ready[0][thread]
+                if node.operation is None:
+                    yield f"thread {thread}: {nodes[thread]}", ready
+                    continue
+                for after in self.step(ready, thread, node, node.operation):
                     yield f"thread {thread}: {node}", after
         for thread, flushed in self.model.flushes(memory):
             stuck = False
@@ -190,6 +201,15 @@ class _Round:
             if waiting:
                 raise _Failure("deadlock: thread " + ", thread ".join(waiting))
             self.end(state)
+
+    def until_atomic(self, state: Any, thread: int) -> Any:
+        """The plain accesses before a thread's next atomic one."""
+        while True:
+            op = state[0][thread].operation
+            if op is None or op.order != "plain":
+                return state
+            (state,) = self.step(state, thread, state[0][thread], op)
+            state = self.settled(state, thread)
 
     def step(self, state: Any, thread: int, node: Node, op: Operation) -> Iterator[Any]:
         """What may come of a thread's next access."""
@@ -263,20 +283,18 @@ class _Round:
         """Those that pause go on when another thread's store is seen."""
         nodes, standing, private, before = state
         if self.model.seen(before) != self.model.seen(memory):
-            standing = tuple(
-                [AFTER_STORE[s] if t != thread else s for t, s in enumerate(standing)]
-            )
+            standing = tuple([AFTER_STORE[s] if t != thread else s for t, s in enumerate(standing)])
         return nodes, standing, private, memory
 
     # ---- addresses -------------------------------------------------------------------------
 
-    def settled(self, state: Any) -> Any:
+    def settled(self, state: Any, only: int | None = None) -> Any:
         """The state after all accesses that concern one thread only."""
         nodes, standing, private, memory = state
-        for thread in range(self.count):
+        for thread in range(self.count) if only is None else (only,):
             node = nodes[thread]
             if standing[thread] <= STALE:
-                while (found := self.alone(node, thread, private)) is not None:
+                while (found := self.alone(node, thread, private, memory)) is not None:
                     node, private = found
             if node is not nodes[thread]:
                 nodes = with_item(nodes, thread, node)
@@ -287,13 +305,20 @@ class _Round:
                     memory = self.model.ended(memory, finished)
         return nodes, standing, private, memory
 
-    def alone(self, node: Node, thread: int, private: tuple) -> tuple[Node, tuple] | None:
-        """Do an access to an address that no other thread stores to or reads."""
+    def alone(
+        self, node: Node, thread: int, private: tuple, memory: Any
+    ) -> tuple[Node, tuple] | None:
+        """Do an access that other threads neither see nor influence."""
         op = node.operation
         if op is None or op.what not in ("load", "store", "update"):
             return None
         self.note(op, thread)
         if op.address in self.shared:
+            if op.what == "load" and self.whole.writers[op.address] == {thread}:
+                ((value, _),) = self.model.load(
+                    memory, thread, self.shared[op.address], op.order
+                )  # its own last store
+                return self.whole.scripts[thread].after(node, value), private
             return None
         at = self.private.get(op.address)
         value = self.whole.first[op.address] if at is None else private[at]
@@ -312,11 +337,16 @@ class _Round:
         """Who uses an address, and whether it is stored to."""
         whole, address = self.whole, op.address
         if address not in whole.first:
+            if address < NULL_PAGE:
+                raise _Failure(f"thread {thread}: an access through a null address")
             whole.first[address] = op.ctype.from_address(address).value
         users = whole.users.setdefault(address, set())
         new = address in whole.stored and thread not in users
         users.add(thread)
-        if address not in whole.stored and op.what in ("store", "update"):
+        if op.what in ("store", "update") and thread not in whole.writers.setdefault(
+            address, set()
+        ):
+            whole.writers[address].add(thread)
             whole.stored[address] = op.ctype
             new = True
         if new:
@@ -346,8 +376,9 @@ class _Round:
 # ---- planting bugs -------------------------------------------------------------------------
 
 
-def planted(function: Any, old: str, new: str) -> Any:
-    """The function with a piece of its source replaced: a bug, for `interpreted(f, name=bug)`."""
+def planted(function: Any, old: str, new: str, **names: Any) -> Any:
+    """The function with a piece of its source replaced: a bug, for `interpreted(f, name=bug)`.
+    names: what the new piece uses and the function's module does not know."""
     original = getattr(function, "py_func", function)
     source = textwrap.dedent(inspect.getsource(original))
     source = source[source.index("def ") :]
@@ -355,6 +386,6 @@ def planted(function: Any, old: str, new: str) -> Any:
     source = source.replace(old, new)
     name = f"<{function.__name__} with {new.strip()!r}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    world = dict(original.__globals__)
+    world = {**original.__globals__, **names}
     exec(compile(source, name, "exec"), world)
     return njit(world[function.__name__])  # never compiled, but `interpreted` looks inside

@@ -3,8 +3,9 @@
     sc     every access acts at once, in some order
     tso    x86: stores wait in a buffer for each thread, in order; updates and sc stores flush it
     weak   C11 without load buffering, as aarch64 needs it: a load may give any value that the
-           thread has not seen to be out of date; only release and acquire, and updates, hand
-           on what a thread has seen. A plain access that races with a store is an error.
+           thread has not seen to be out of date, among the last DEPTH; only release and acquire,
+           and updates, hand on what a thread has seen. A plain access that races with a store is
+           an error.
 
 A state is a hashable value; addresses are numbers from 0 on; each access gives new states.
 """
@@ -16,6 +17,7 @@ from typing import Any
 from tests.node.scripts import Operation
 
 State = Any
+DEPTH = 3
 
 
 class Race(Exception):
@@ -74,7 +76,7 @@ class SequentiallyConsistent:
 
 
 class TotalStoreOrder(SequentiallyConsistent):
-    """State: (memory, a buffer of stores for each thread)."""
+    """State: (memory, a buffer of (address, value, order) for each thread)."""
 
     def start(self) -> State:
         return self.initial, ((),) * self.threads
@@ -86,7 +88,7 @@ class TotalStoreOrder(SequentiallyConsistent):
         return state[0]
 
     def load(self, state: State, thread: int, at: int, order: str) -> list[tuple[Any, State]]:
-        for where, value in reversed(state[1][thread]):
+        for where, value, _ in reversed(state[1][thread]):
             if where == at:
                 return [(value, state)]
         return [(state[0][at], state)]
@@ -96,7 +98,7 @@ class TotalStoreOrder(SequentiallyConsistent):
             memory, buffers = self.barrier(state, thread)
             return with_item(memory, at, value), buffers
         memory, buffers = state
-        return memory, with_item(buffers, thread, (*buffers[thread], (at, value)))
+        return memory, with_item(buffers, thread, (*buffers[thread], (at, value, order)))
 
     def update(self, state: State, thread: int, at: int, op: Operation) -> list[tuple[Any, State]]:
         assert op.change is not None
@@ -107,20 +109,31 @@ class TotalStoreOrder(SequentiallyConsistent):
         state = self.barrier(state, thread)
         return state[0][at], state
 
+    def ended(self, state: State, finished: frozenset[int]) -> State:
+        """Plain stores at the very end have no atomic one behind them."""
+        for thread in finished:
+            if all(order == "plain" for _, _, order in state[1][thread]):
+                state = self.barrier(state, thread)
+        return state
+
     def barrier(self, state: State, thread: int) -> State:
         memory, buffers = state
-        for at, value in buffers[thread]:
+        for at, value, _ in buffers[thread]:
             memory = with_item(memory, at, value)
         return memory, with_item(buffers, thread, ())
 
     def flushes(self, state: State) -> list[tuple[int, State]]:
+        """Plain stores together with the atomic one behind them."""
         memory, buffers = state
         found = []
         for thread, buffer in enumerate(buffers):
-            if buffer:
-                at, value = buffer[0]
-                after = with_item(memory, at, value), with_item(buffers, thread, buffer[1:])
-                found.append((thread, after))
+            changed = memory
+            for position, (at, value, order) in enumerate(buffer):
+                changed = with_item(changed, at, value)
+                if order != "plain":
+                    rest = with_item(buffers, thread, buffer[position + 1 :])
+                    found.append((thread, (changed, rest)))
+                    break
         return found
 
 
@@ -155,8 +168,11 @@ class Weak(SequentiallyConsistent):
             seen = with_item(view, at, index)
             if order in ("acquire", "sc"):
                 seen = _join(seen, released)
-            after = self._tidy((messages, with_item(views, thread, seen), sc_view))
-            found.append((value, after))
+            if seen == view:
+                found.append((value, state))
+            else:
+                after = self._tidy((messages, with_item(views, thread, seen), sc_view))
+                found.append((value, after))
         return found
 
     def store(self, state: State, thread: int, at: int, value: Any, order: str) -> State:
@@ -213,12 +229,17 @@ class Weak(SequentiallyConsistent):
     def _tidy(self, state: State) -> State:
         """Forget the messages that nobody can read any more, and number the others anew."""
         messages, views, sc_view = state
-        unread = [min(views[t][at] for t in users) for at, users in enumerate(self.users)]
-        if not any(unread):
+        unread = [
+            max(min([views[t][at] for t in users]), len(messages[at]) - DEPTH)
+            for at, users in enumerate(self.users)
+        ]
+        if max(unread, default=0) <= 0:
             return state
 
+        unread = [max(by, 0) for by in unread]
+
         def moved(view: tuple) -> tuple:
-            return tuple([max(index - by, 0) for index, by in zip(view, unread)])
+            return tuple([index - by if index > by else 0 for index, by in zip(view, unread)])
 
         messages = tuple(
             [

@@ -4,7 +4,8 @@ What a function does next follows from the results of its memory accesses so far
 recorded results; at the first access beyond them it is stopped by an exception, and what it wanted
 to do is a *node*. Two nodes are one if the function stands at the same place with the same locals;
 then a loop is a circle. What is on Python's evaluation stack is not visible; its place is taken by
-the results of the earlier accesses of the statement that each frame is in.
+the results of the earlier accesses of the statement that each frame is in. The iterator of a `for`
+is on that stack too: loops must be over a range of locals, so that their variable says all.
 """
 
 from __future__ import annotations
@@ -138,7 +139,9 @@ class _Recorder(access.Memory):
         self._next(Operation("pause"))
 
     def wait(self, address: int, expected: int, ns: int) -> int:
-        return self._next(Operation("wait", address, futex.Word.fields["value"].kind.ctype, "", expected))
+        return self._next(
+            Operation("wait", address, futex.Word.fields["value"].kind.ctype, "", expected)
+        )
 
     def wake(self, address: int, count: int) -> int:
         return self._next(Operation("wake", address, None, "", count))
@@ -150,7 +153,9 @@ class _Recorder(access.Memory):
             inner = self.stack[-1]
             name = inner.frame.f_code.co_name
             target = operation.value if operation.value is not None else ""
-            self.where = f"{name}:{inner.frame.f_lineno} {operation.what} {operation.order} {target}"
+            self.where = (
+                f"{name}:{inner.frame.f_lineno} {operation.what} {operation.order} {target}"
+            )
             raise _Stopped
         result = self.path[self.position]
         self.position += 1
@@ -223,20 +228,34 @@ def _frozen(value: Any) -> Any:
 
 @cache
 def _statements(filename: str) -> dict[int, int]:
-    """First line of the innermost statement, by line."""
+    """First line of the innermost statement, by line; 0 in a loop whose position is not visible."""
     found: dict[int, int] = {}
     tree = ast.parse("".join(linecache.getlines(filename)))
 
-    def visit(node: ast.AST) -> None:
+    def visit(node: ast.AST, hidden: bool) -> None:
         if isinstance(node, ast.stmt):
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                found[line] = node.lineno
+                found[line] = 0 if hidden else node.lineno
+        if isinstance(node, ast.For):
+            hidden = hidden or not _says_all(node.iter)
         for child in ast.iter_child_nodes(node):
-            visit(child)
+            visit(child, hidden and not isinstance(child, ast.FunctionDef))
 
-    visit(tree)
+    visit(tree, False)
     return found
 
 
+def _says_all(iterable: ast.expr) -> bool:
+    """Is it a range of locals?"""
+    if not isinstance(iterable, ast.Call) or getattr(iterable.func, "id", "") != "range":
+        return False
+    return not any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in ast.walk(iterable))
+
+
 def _statement(code: CodeType, line: int) -> int:
-    return _statements(code.co_filename).get(line, line)
+    if code.co_name == "<lambda>":  # one expression, wherever it was made
+        return line
+    found = _statements(code.co_filename).get(line, line)
+    if found == 0 or code.co_name in ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>"):
+        raise SyntaxError(f"{code.co_name}:{line} is in a loop that is not over a range of locals")
+    return found

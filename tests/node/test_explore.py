@@ -164,12 +164,10 @@ def test_a_deadlock_is_found():
     pair = Pair.allocate()
 
     def thread(first, second):
-        for lock in (first, second):
-            while True:
-                got = cas(pair, lock, 0, 1)
-                if got:
-                    break
-                pause()
+        while not cas(pair, first, 0, 1):
+            pause()
+        while not cas(pair, second, 0, 1):
+            pause()
         store_release(pair, second, 0)
         store_release(pair, first, 0)
 

@@ -153,8 +153,7 @@ def test_giving_back_a_place_too_early_is_found(found):
     bug = planted(
         peek,
         "    slice.kind = slot.kind\n",
-        '    store_release(port, "head", head + 1)\n'
-        "    slice.kind = slot.kind\n",
+        '    store_release(port, "head", head + 1)\n    slice.kind = slot.kind\n',
     )
     other = planted(consume, '    store_release(port, "head", head + 1)\n', "")
     failures = found(*one_to_one(1, KINDS[:3], peek=bug, consume=other))
@@ -173,8 +172,12 @@ def send_in_turns(port, producer, count):
 def receive_in_turns(port, got, total):
     """(position, producer, serial) of what this consumer took out."""
     seen = []
-    while load_relaxed(port, "received") < total:
-        claimed = claim_consumer(port)
+    while True:
+        received = load_relaxed(port, "received")
+        if received >= total:
+            return seen
+        sent = load_relaxed(port, "sent")
+        claimed = claim_consumer(port) if sent != received else False
         if claimed:
             head = load_relaxed(port, "head")
             found = pop(port, got)
@@ -183,7 +186,6 @@ def receive_in_turns(port, got, total):
                 seen.append((head, got.value, got.serial))
                 continue
         pause()
-    return seen
 
 
 def in_turns(capacity, producers, consumers, count, **bugs):
@@ -206,11 +208,13 @@ def in_turns(capacity, producers, consumers, count, **bugs):
 
 @pytest.mark.parametrize(
     ("capacity", "producers", "consumers", "count"),
-    [(1, 2, 1, 2), (2, 2, 1, 2), (1, 1, 2, 2), (2, 1, 2, 2), (1, 2, 2, 1)],
+    [(1, 2, 1, 1), (2, 2, 1, 1), (1, 1, 2, 1), (1, 2, 1, 2), (1, 1, 2, 2), (1, 2, 2, 1)],
 )
 def test_producers_and_consumers_take_turns(explored, capacity, producers, consumers, count):
     what = f"a port of {capacity}, claimed by {producers} producers and {consumers} consumers"
-    explored(what, *in_turns(capacity, producers, consumers, count))
+    small = (producers + consumers) * count * capacity < 4
+    models = ("weak", "tso", "sc") if small else ("sc",)
+    explored(what, *in_turns(capacity, producers, consumers, count), models)
 
 
 def test_missing_unlock_is_found(found):
@@ -228,7 +232,8 @@ def test_missing_unlock_is_found(found):
 @pytest.mark.parametrize("released", [release_producer, release_consumer])
 def test_relaxed_unlock_is_found(found, released):
     bug = planted(released, "store_release", "store_relaxed")
-    failures = found(*in_turns(1, 2, 2, 1, **{released.__name__: bug}))
+    two = (2, 1) if released is release_producer else (1, 2)
+    failures = found(*in_turns(1, *two, 1, **{released.__name__: bug}))
     assert set(failures) == {"weak"}
 
 
@@ -238,7 +243,7 @@ def test_claims_without_a_swap_are_found(found):
         'return cas(port, "consuming", 0, 1)',
         'store_release(port, "consuming", 1)\n    return True',
     )
-    assert set(found(*in_turns(1, 1, 2, 2, claim_consumer=bug))) == {"sc", "tso", "weak"}
+    assert set(found(*in_turns(1, 1, 2, 1, claim_consumer=bug))) == {"sc", "tso", "weak"}
 
 
 # ---- all interleavings: slices -------------------------------------------------------------
@@ -246,13 +251,11 @@ def test_claims_without_a_swap_are_found(found):
 
 def fill_slices(port, rows, sizes):
     """Row k has the time k + 1; the watermark after k rows is k. Marks end it."""
-    limit = 0
-    for size in sizes:
-        limit += size
-    while not open_rows(port, 64, 0, 0, limit, 0, NEVER):
+    while not open_rows(port, 64, 0, 0, sum(sizes), 0, NEVER):
         pause()
     done = 0
-    for size in sizes:
+    for i in range(len(sizes)):
+        size = sizes[i]
         for _ in range(size):
             rows.values[done] = done + 1
             done += 1
@@ -262,8 +265,7 @@ def fill_slices(port, rows, sizes):
 
 
 def read_slices(port, got, rows, total):
-    """(first, last, watermark) of each slice. A row that the watermark has overtaken is an error.
-    """
+    """(first, last) of each slice. A row that the watermark has overtaken is an error."""
     seen = []
     watermark = NEVER
     while True:
@@ -273,15 +275,16 @@ def read_slices(port, got, rows, total):
             continue
         if got.kind == END:
             break
-        for row in range(got.first, got.last):
+        first, last = got.first, got.last
+        for row in range(first, last):
             time = rows.values[row]
             if time != row + 1:
                 raise ValueError("a row was read before it was written")
             if time <= watermark:
                 raise ValueError("a row is late that was not")
         watermark = got.value
-        seen.append((got.first, got.last))
-        consume(port, got, got.last - got.first)
+        seen.append((first, last))
+        consume(port, got, last - first)
     if watermark != total:
         raise ValueError("the last watermark is lost")
     return seen
@@ -306,9 +309,9 @@ def slices(capacity, sizes, **bugs):
 
 @pytest.mark.parametrize("capacity", [1, 2])
 def test_slices_grow_until_they_are_taken(explored, capacity):
-    bodies, check, ways = slices(capacity, (1, 2, 1))
+    bodies, check, ways = slices(capacity, (1, 2))
     explored(f"slices in a port of {capacity}", bodies, check)
-    assert {((0, 4),), ((0, 1), (1, 3), (3, 4)), ((0, 3), (3, 4))} <= ways  # cut anywhere
+    assert ways == {((0, 3),), ((0, 1), (1, 3))}  # cut or not
 
 
 def test_the_watermark_read_after_the_row_count_is_found(found):
@@ -400,7 +403,9 @@ def test_waiting_for_room_without_a_last_look_is_found(found):
 
 
 def test_asking_for_room_without_an_update_is_found(found):
-    bug = planted(want_room, 'exchange(port, "wants_room", 1)', 'store_release(port, "wants_room", 1)')
+    bug = planted(
+        want_room, 'exchange(port, "wants_room", 1)', 'store_release(port, "wants_room", 1)'
+    )
     assert set(found(room(want_room=bug))) == {"tso", "weak"}
 
 

@@ -205,7 +205,6 @@ def try_unit(list, unit, worker):
         changed = cas(state, "state", before, before | RUNNING)
         if changed:
             return True
-        pause()
     return False
 
 

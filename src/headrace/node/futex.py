@@ -1,10 +1,10 @@
 """Sleeping until a word changes: Linux' futex on x86-64 and aarch64, plain fall-backs elsewhere.
 
 `wait(address, expected, ns)` sleeps while the 32-bit word at an address holds `expected`, at most
-`ns` nanoseconds; `wake(address, count)` wakes up to `count` threads that sleep there. Compiled, they
-are the system call, by the name of a C function, so that machine code can be cached. Where there is
-no futex, compiled code sleeps in short naps and looks. Interpreted, all goes through `current`,
-which a model checker replaces.
+`ns` nanoseconds; `wake(address, count)` wakes up to `count` threads that sleep there. Compiled,
+they are the system call, by the name of a C function, so that machine code can be cached. Where
+there is no futex, compiled code sleeps in short naps and looks. Interpreted, all goes through
+`current`, which a model checker replaces.
 """
 
 from __future__ import annotations

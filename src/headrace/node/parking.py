@@ -1,6 +1,6 @@
 """Parking: what a worker does that finds no work, and how a publish wakes one.
 
-Streams fig. 5 blocks for a time when find-work fails, which it may do though there is work (§4.1.3).
+Streams fig. 5 blocks for a time when find-work fails, which it may though there is work (§4.1.3).
 Here the time-out is only the last resort. A worker
 
 1. spins for a moment, since work mostly comes at once;

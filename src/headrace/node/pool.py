@@ -84,7 +84,6 @@ def take(pool):
             store_relaxed(taken, "readers", 1)
             clear(taken.block)
             return address
-        pause()
     return 0
 
 

@@ -29,6 +29,7 @@ import llvmlite
 import numba
 import numpy as np
 
+COMPILED = ("headrace.stage", "headrace.node")  # the packages with compiled functions
 _PREFIX = "headrace_cached_"  # of the names in sys.modules
 _loading = threading.RLock()
 
@@ -48,7 +49,7 @@ def version() -> str:
     16
     """
     parts = (
-        _sources(importlib.resources.files("headrace.stage")),
+        *(_sources(importlib.resources.files(package)) for package in COMPILED),
         sys.implementation.cache_tag,
         sys.version,
         numba.__version__,

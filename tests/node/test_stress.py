@@ -1,0 +1,345 @@
+"""The same functions compiled, on real threads, for about a second each, against what is obvious.
+
+Every loop ends by the stop flag, which the main thread sets, or by its bound.
+"""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from headrace.node.blocks import NodeBlock
+from headrace.node.free_list import (
+    LISTED,
+    NO_UNIT,
+    new_free_list,
+    next_task,
+    on_done,
+    on_ready,
+    try_unit,
+)
+from headrace.node.parking import Lot, await_work, stop_all, wake_one
+from headrace.node.pool import adopt, available, give, new_pool, take
+from headrace.node.port import (
+    MARKER,
+    Slice,
+    claim_consumer,
+    claim_producer,
+    close_rows,
+    consume,
+    new_port,
+    open_rows,
+    peek,
+    publish_rows,
+    push_mark,
+    release_consumer,
+    release_producer,
+)
+from headrace.node.readers import release, retain
+from headrace.stage.clock import NEVER
+from headrace.stage.memory.atomics import (
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    pause,
+    store_relaxed,
+    store_release,
+)
+from headrace.stage.memory.records import array, compiled, i64, i64s, line, record
+
+pytestmark = pytest.mark.compiled
+SECONDS = 0.7
+BOUND = 1 << 40
+
+
+@record
+class Flags:
+    stop: i64 = line()
+    trouble: i64 = line()
+    done: i64 = line()
+
+
+def run(flags, *calls, seconds=SECONDS):
+    """Call each (function, *arguments) on a thread of its own, and stop them after a while."""
+    threads = [threading.Thread(target=call[0], args=call[1:]) for call in calls]
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)
+    flags.stop = 1
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
+    assert flags.trouble == 0
+
+
+# ---- ports: slices of pooled blocks, several workers at each end ---------------------------
+
+CAPACITY = 16  # rows of a block
+
+
+@record
+class Shelf:
+    """A block and its rows."""
+
+    block: NodeBlock = line()
+    rows: array(i64, CAPACITY) = line()
+
+
+@record
+class Side:
+    """What the unit at one end of the port keeps between runs."""
+
+    block: i64 = line()
+    filled: i64
+    next: i64  # the value of the next row
+    blocks: i64
+    watermark: i64
+    marks: i64
+
+
+@compiled
+def produce(port, pool, side, flags, seed, rounds):
+    """Claim the producer's end, write a few rows, publish them, let go."""
+    for i in range(rounds):
+        if load_relaxed(flags, "stop") != 0:
+            return
+        if not claim_producer(port):
+            pause()
+            continue
+        seed = (seed * 1103515245 + 12345) % (1 << 31)
+        make_rows(port, pool, side, 1 + seed // 7 % 5)
+        if seed // 64 % 13 == 0 and push_mark(port, MARKER, side.next, side.next):
+            side.marks += 1
+        release_producer(port)
+
+
+@compiled
+def make_rows(port, pool, side, wanted):
+    if side.block == 0:
+        side.block = take(pool)
+        side.filled = 0
+        if side.block == 0:
+            return
+    count = min(wanted, CAPACITY - side.filled)
+    rows = Shelf(side.block).rows
+    for k in range(count):
+        rows[side.filled + k] = side.next + k
+    published = publish_rows(port, count, side.next + count - 1)
+    if not published:
+        retain(side.block, 1)
+        first, last = side.filled, side.filled + count
+        watermark = side.next + count - 1
+        if not open_rows(port, side.block, first, last, CAPACITY, side.blocks, watermark):
+            release(side.block)  # the rows are not published: written again next time
+            return
+    side.next += count
+    side.filled += count
+    if side.filled == CAPACITY:
+        release(side.block)
+        side.block = 0
+        side.blocks += 1
+
+
+@compiled
+def receive(port, side, got, flags, seed, rounds):
+    for i in range(rounds):
+        if load_relaxed(flags, "stop") != 0:
+            return
+        if not claim_consumer(port):
+            pause()
+            continue
+        seed = (seed * 1103515245 + 12345) % (1 << 31)
+        if peek(port, got) and not take_slice(port, side, got, seed):
+            store_relaxed(flags, "trouble", 1)
+        release_consumer(port)
+
+
+@compiled
+def take_slice(port, side, got, seed):
+    """Check a slice, and consume it or a part of it."""
+    fine = True
+    if got.kind == MARKER:
+        fine = got.value == side.next
+        side.marks += 1
+        consume(port, got, 0)
+        return fine
+    count = got.last - got.first
+    if seed // 64 % 4 == 0:
+        count = min(count, 2)
+    rows = Shelf(got.block).rows
+    for k in range(count):
+        value = rows[got.first + k]
+        if value != side.next or value <= side.watermark:
+            fine = False
+        side.next += 1
+    if got.first + count == got.last:
+        side.watermark = max(side.watermark, got.value)
+    block = consume(port, got, count)
+    if block != 0:
+        side.blocks += 1
+        release(block)
+    return fine
+
+
+@pytest.mark.parametrize(("producers", "consumers", "capacity"), [(1, 1, 8), (2, 2, 2)])
+def test_ports_pools_and_readers(producers, consumers, capacity):
+    port, pool, flags = new_port(capacity), new_pool(6), Flags.allocate()
+    shelves = Shelf.allocate(6)
+    for i in range(6):
+        assert adopt(pool, shelves[i].address)
+    sender, receiver = Side.allocate(), Side.allocate()
+    receiver.watermark = NEVER
+    slices = [Slice.allocate() for _ in range(consumers)]
+    produce(port, pool, sender, flags, 1, 0)
+    receive(port, receiver, slices[0], flags, 1, 0)
+    run(
+        flags,
+        *[(produce, port, pool, sender, flags, 7 + i, BOUND) for i in range(producers)],
+        *[(receive, port, receiver, got, flags, 99 + i, BOUND) for i, got in enumerate(slices)],
+    )
+    assert receiver.next > 100  # few where the cores are busy with other things
+    # What is left: then everything has arrived, and all blocks are at home.
+    flags.stop = 0
+    close_rows(port)
+    if sender.block:
+        release(sender.block)
+    for _ in range(20 * capacity * CAPACITY):
+        if peek(port, slices[0]):
+            assert take_slice(port, receiver, slices[0], 64)
+    assert (receiver.next, receiver.marks) == (sender.next, sender.marks)
+    assert receiver.watermark == sender.next - 1
+    assert available(pool) == 6 and [shelves[i].block.readers for i in range(6)] == [0] * 6
+
+
+# ---- pools ---------------------------------------------------------------------------------
+
+
+@compiled
+def hold(pool, owners, flags, name, rounds):
+    """Take up to two blocks and give them back, in the order that makes ABA."""
+    taken = 0
+    for i in range(rounds):
+        if load_relaxed(flags, "stop") != 0:
+            return taken
+        first = take(pool)
+        second = take(pool)
+        taken += own(owners, first, name, flags) + own(owners, second, name, flags)
+        if first != 0:
+            give(pool, first)
+        if second != 0:
+            give(pool, second)
+    return taken
+
+
+@compiled
+def own(owners, block, name, flags):
+    if block == 0:
+        return 0
+    number = NodeBlock(block).number
+    owners[number] = name
+    for _ in range(3):
+        pause()
+    if owners[number] != name:
+        store_relaxed(flags, "trouble", 1)
+    return 1
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_pools_with_many_takers(threads):
+    pool, flags = new_pool(3), Flags.allocate()
+    blocks = [NodeBlock.allocate() for _ in range(3)]
+    for block in blocks:
+        adopt(pool, block.address)
+    memory = np.zeros(3, np.int64)
+    owners = i64s(memory.ctypes.data)
+    hold(pool, owners, flags, 1, 0)
+    run(flags, *[(hold, pool, owners, flags, n, BOUND) for n in range(1, threads + 1)])
+    assert available(pool) == 3
+    assert sorted(take(pool) for _ in range(3)) == sorted(block.address for block in blocks)
+
+
+# ---- free list and parking -----------------------------------------------------------------
+
+
+@record
+class Mail:
+    sent: i64 = line()
+    read: i64 = line()
+    running: i64
+    runs: i64
+
+
+@compiled
+def send(lot, units, boxes, count, flags, seed, rounds):
+    """Letters for random units."""
+    for i in range(rounds):
+        if load_relaxed(flags, "stop") != 0:
+            return
+        seed = (seed * 1103515245 + 12345) % (1 << 31)
+        unit = seed // 64 % count
+        fetch_add(boxes[unit], "sent", 1)
+        if on_ready(units, unit, 0) == LISTED:
+            wake_one(lot)
+        if seed // 8192 % 64 == 0:
+            for _ in range(200):  # let the workers fall asleep now and then
+                pause()
+
+
+@compiled
+def run_unit(lot, units, box, unit, flags):
+    """Nobody else is in here with the same unit."""
+    if box.running != 0:
+        store_relaxed(flags, "trouble", 1)
+    box.running = 1
+    letters = load_acquire(box, "sent")
+    some = min(letters - box.read, 3)
+    store_release(box, "read", box.read + some)
+    box.runs += 1
+    box.running = 0
+    if letters != box.read:
+        on_ready(units, unit, 0)  # more to do: to the back
+    if on_done(units, unit, 0, some, 0) == LISTED:
+        wake_one(lot)
+
+
+@compiled
+def work(lot, units, boxes, count, flags, rounds):
+    for i in range(rounds):
+        if load_acquire(units, "stop") != 0:
+            return
+        unit, _ = next_task(units, 0)
+        if unit == NO_UNIT:
+            await_work(lot, units, 20, 1_000_000_000)
+            continue
+        run_unit(lot, units, boxes[unit], unit, flags)
+        other = (unit + 1) % count
+        if i % 5 == 0 and try_unit(units, other, 0):  # as if its port were full
+            run_unit(lot, units, boxes[other], other, flags)
+
+
+@pytest.mark.parametrize(("senders", "workers", "count"), [(1, 1, 2), (2, 2, 3), (1, 3, 1000)])
+def test_no_unit_is_forgotten(senders, workers, count):
+    lot, (units, states), flags = Lot.allocate(), new_free_list(count), Flags.allocate()
+    boxes = Mail.allocate(count)
+    send(lot, units, boxes, count, flags, 1, 0)
+    work(lot, units, boxes, count, flags, 0)
+    stop_all(Lot.allocate(), new_free_list(1)[0])
+    threads = [
+        threading.Thread(target=work, args=(lot, units, boxes, count, flags, BOUND))
+        for _ in range(workers)
+    ]
+    for thread in threads:
+        thread.start()
+    run(flags, *[(send, lot, units, boxes, count, flags, 5 + i, BOUND) for i in range(senders)])
+    sent = [boxes[i].sent for i in range(count)]
+    give_up = time.perf_counter() + 10
+    while [boxes[i].read for i in range(count)] != sent and time.perf_counter() < give_up:
+        time.sleep(0.001)
+    assert [boxes[i].read for i in range(count)] == sent
+    stop_all(lot, units)
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+    assert flags.trouble == 0 and lot.sleepers == 0
+    assert sum(sent) > 100 and {states[i].state for i in range(count)} == {0}
