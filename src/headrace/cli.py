@@ -1,4 +1,4 @@
-"""The command `headrace`: demo, bench, doctor.
+"""The command `headrace`: demo, bench, dev, doctor.
 
 >>> main(["--version"])
 Traceback (most recent call last):
@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
     _add_demo(commands)
     _add_bench(commands)
+    _add_dev(commands)
     doctor = commands.add_parser("doctor", help="versions, machine, cache, and whether it works")
     doctor.set_defaults(command=_doctor)
     return parser
@@ -97,6 +98,20 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     stage.add_argument("--repeat", type=_count, default=7, help="timed rounds (default: 7)")
     stage.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
     stage.set_defaults(command=_bench_stage)
+
+
+def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    dev = commands.add_parser("dev", help="servers to try things with, on this machine only")
+    servers = dev.add_subparsers(title="servers", required=True, metavar="server")
+    kafka = servers.add_parser("kafka", help="a real Kafka broker")
+    verbs = kafka.add_subparsers(title="what to do", required=True, metavar="what")
+    up = verbs.add_parser("up", help="start it; fetched from Maven Central the first time")
+    up.add_argument("--port", type=_count, help="where it listens (default: 9092)")
+    up.set_defaults(command=_dev_kafka_up)
+    down = verbs.add_parser("down", help="stop it and remove its data")
+    down.set_defaults(command=_dev_kafka_down)
+    status = verbs.add_parser("status", help="does it run? exit code 1 if not")
+    status.set_defaults(command=_dev_kafka_status)
 
 
 def _seconds(text: str) -> float:
@@ -148,6 +163,24 @@ def _bench_stage(options: argparse.Namespace) -> int:
     settings = Settings(rows=options.rows, repeat=options.repeat)
     stage.run(options.figure, settings=settings, as_json=options.json, plot=options.plot)
     return 0  # a missed figure is a finding, not a failure of the command
+
+
+def _dev_kafka_up(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.kafka_up(options.port)
+
+
+def _dev_kafka_down(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.kafka_down()
+
+
+def _dev_kafka_status(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.kafka_status()
 
 
 def _doctor(options: argparse.Namespace) -> int:

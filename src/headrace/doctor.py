@@ -86,7 +86,7 @@ def _cache() -> Iterator[tuple[str, str]]:
     state = f"warm: {kernels} kernels, {machine_code} compiled" if machine_code else "cold"
     yield "cache", str(folder)
     yield "", f"{state}, {short(_size(folder))}B"
-    others = [f for f in folder.parent.iterdir() if f.is_dir() and f != folder]
+    others = [f for f in folder.parent.iterdir() if (f / "facts").is_dir() and f != folder]
     if others:
         size = sum(map(_size, others))
         yield "", f"{len(others)} of other versions, {short(size)}B: may be deleted"

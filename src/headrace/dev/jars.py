@@ -1,0 +1,126 @@
+"""Java programs from Maven Central, fetched by the Ivy that comes with pyspark."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import places
+from .errors import Unavailable
+from .java import java
+
+FETCH_SECONDS = 600
+
+
+Coordinates = tuple[str, str, str]  # organisation, module, version
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to fetch: a main jar and some beside it, from which the rest follows."""
+
+    name: str
+    main: Coordinates
+    beside: tuple[Coordinates, ...]
+    java: int  # the oldest that it runs on
+
+    @property
+    def version(self) -> str:
+        """The version of the main jar."""
+        return self.main[2]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+KAFKA = Program(
+    "Kafka",
+    ("org.apache.kafka", "kafka_2.13", "4.3.1"),
+    # What Kafka logs goes nowhere without a logger, not even why it cannot start.
+    beside=(("org.slf4j", "slf4j-simple", "1.7.36"),),
+    java=17,
+)
+
+_IVY_FILE = """\
+<ivy-module version="2.0">
+  <info organisation="headrace" module="dev"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>{dependencies}</dependencies>
+</ivy-module>
+"""
+_DEPENDENCY = '<dependency org="{}" name="{}" rev="{}" conf="default->default"/>'
+
+
+def fetched(program: Program) -> Path | None:
+    """The folder with all jars of a program, if they are here already."""
+    path = _folder(program)
+    return path if path.is_dir() else None
+
+
+def fetch(program: Program) -> Path:
+    """The folder with all jars of a program, which are downloaded where they are missing.
+
+    They appear in one rename, so that a download that died leaves nothing half done.
+    """
+    with places.alone(places.folder() / "jars.lock"):
+        there = fetched(program)
+        if there is not None:
+            return there
+        chosen, ivy = java(program.java, str(program)), _ivy(program)
+        with tempfile.TemporaryDirectory(dir=places.folder(), prefix="fetch-") as work:
+            _run_ivy(chosen, ivy, program, Path(work))
+            os.rename(Path(work) / "jars", _folder(program))
+    return _folder(program)
+
+
+def _folder(program: Program) -> Path:
+    return places.folder() / f"{program.name.lower()}-{program.version}"
+
+
+def _ivy(program: Program) -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    found = [path for folder in folders for path in Path(folder, "jars").glob("ivy-*.jar")]
+    if not found:
+        raise Unavailable(
+            f"{program} is fetched by the Ivy that comes with pyspark, which is not installed; "
+            "pip install 'headrace[spark]'"
+        )
+    return found[0]
+
+
+def _run_ivy(chosen: str, ivy: Path, program: Program, work: Path) -> None:
+    wanted = "".join(_DEPENDENCY.format(*each) for each in (program.main, *program.beside))
+    (work / "ivy.xml").write_text(_IVY_FILE.format(dependencies=wanted))
+    # Ivy writes to folders of its own below the user's home, unless told otherwise.
+    command = [chosen, f"-Divy.default.ivy.user.dir={work / 'user'}", "-jar", str(ivy)]
+    command += ["-warn", "-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml")]
+    command += ["-types", "jar", "bundle"]
+    command += ["-retrieve", str(work / "jars" / "[artifact]-[revision].[ext]")]
+    what = f"{program} could not be fetched from Maven Central"
+    try:
+        done = subprocess.run(
+            command, cwd=work, capture_output=True, text=True, timeout=FETCH_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{what} within {FETCH_SECONDS} s; is the network slow?") from None
+    _, module, version = program.main
+    if done.returncode or not (work / "jars" / f"{module}-{version}.jar").exists():
+        raise Unavailable(
+            f"{what}: {_reason(done.stdout + done.stderr)}. It needs the network once; a proxy is "
+            "given to Java by JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=... -Dhttps.proxyPort=...'"
+        )
+
+
+def _reason(said: str) -> str:
+    """The line of Ivy's output that tells most."""
+    lines = [line.strip(" \t:") for line in said.splitlines() if line.strip(" \t:")]
+    for sign in ("Exception", "refused", "not found", "UNRESOLVED", "FAILED"):
+        for line in lines:
+            if sign in line:
+                return line[:200]
+    return lines[-1][:200] if lines else "no reason was given"
