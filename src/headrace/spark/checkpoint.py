@@ -1,9 +1,9 @@
 """A job's checkpoint folder: Spark's own files, and ours beside them.
 
-    headrace.json    what the pipeline was: it must still fit the saved state
-    headrace.lock    held by the job that runs here
-    headrace/        the plan on its way to the tasks
-    spark/           offsets, commits and state, as Spark keeps them
+headrace.json    what the pipeline was: it must still fit the saved state
+headrace.lock    held by the job that runs here
+headrace/        the plan on its way to the tasks
+spark/           offsets, commits and state, as Spark keeps them
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,11 @@ class Checkpoint:
         """Where the plan lies for the tasks."""
         return self.folder / "headrace"
 
+    @property
+    def times(self) -> Path:
+        """Where the event times lie that tasks have reported."""
+        return self.folder / "times"
+
     def close(self) -> None:
         """Let others run here; a temporary folder goes."""
         self._lock.close()
@@ -70,14 +75,17 @@ class Checkpoint:
 
     # ---- what the pipeline was -----------------------------------------------------------------
 
-    def agree(self, stages: Sequence[StagePlan], shards: int | None, default: int) -> tuple:
+    def agree(
+        self, stages: Sequence[StagePlan], shards: int | None, default: Callable[[], int]
+    ) -> tuple[str, int]:
         """(id, shards) of the job; a pipeline that does not fit what was saved is a StateError."""
         path = self.folder / "headrace.json"
         now = describe(stages)
         if not path.exists():
-            made = {"format": FORMAT, "id": uuid.uuid4().hex[:12], "shards": shards or default}
-            _write(path, {**made, "pipeline": now})
-            return made["id"], made["shards"]
+            identity, shards = uuid.uuid4().hex[:12], shards or default()
+            made = {"format": FORMAT, "id": identity, "shards": shards, "pipeline": now}
+            _write(path, made)
+            return identity, shards
         saved = json.loads(path.read_text())
         if saved["format"] != FORMAT:
             raise StateError(
@@ -103,7 +111,7 @@ class Checkpoint:
 
 
 def describe(stages: Sequence[StagePlan]) -> dict[str, Any]:
-    """What must stay for saved state to be found again: sources, exchanges, operators with state."""
+    """What must stay for saved state to be found again: sources, exchanges, stateful operators."""
     operators: dict[str, Any] = {}
     exchanges: dict[str, Any] = {}
     sources: dict[str, Any] = {}

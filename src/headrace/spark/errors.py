@@ -17,6 +17,8 @@ from headrace.plan.errors import HeadraceError
 from headrace.stage.failure import IN_OPERATOR
 
 MOST_LINES = 12
+# An error of ours in the text of another: up to an empty line, or to what Java says behind it.
+OURS = r"^headrace\.\S*Error: (.*?)(?=\n\s*\n|\n\s*at |\nSQLSTATE|\Z)"
 
 
 class SparkError(HeadraceError):
@@ -68,6 +70,9 @@ def carried(payload: bytes) -> Exception:
 def of_spark(error: BaseException) -> SparkError:
     """What Spark raised, without the way it took through Java."""
     text = str(error)
+    ours = re.findall(OURS, text, re.M | re.S)
+    if ours:  # raised by a connector in the planner's process
+        return SparkError("\n".join(ours[-1].splitlines()[:MOST_LINES]))
     # The last Python error in the text says what went wrong; the rest is how it got here.
     found = re.findall(r"^\s*((?:[\w.]+(?:Error|Exception|Interrupt|Exit))(?:: .*)?)$", text, re.M)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from headrace.plan.connector import is_replayable
 from headrace.plan.errors import PipelineError
 from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import Sink, Source
 from headrace.plan.planner import Plan
-from headrace.stage.failure import shortened
 
 from .checkpoint import Checkpoint
 from .errors import carried, of_spark
+from .planning import write_times
 from .running import COUNTERS
 from .session import open_session, own_session
 from .shipment import Shipment, send, without_sinks
 from .sinks import DriverSinks
-from .wire import ERROR, MESSAGE, METRICS, RESULT, SCHEMA, Letter
+from .wire import ERROR, MESSAGE, METRICS, RESULT, SCHEMA, TIMES, Letter
 
 BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
@@ -69,7 +70,6 @@ class SparkJob:
         self._batches, self._batch_seconds = 0, 0.0
         self._lock = threading.Lock()
         self._error: Exception | None = None
-        self._last_batch: int | None = None  # of Spark's, when every source has ended
         self._stopping = False
         self._query: Any = None
         self._checkpoint: Checkpoint | None = None
@@ -115,16 +115,15 @@ class SparkJob:
         assert self._checkpoint is not None
         if shards is not None and shards < 1:
             raise ValueError(f"shards={shards}: there is at least one")
-        spark = None
-        default = shards
-        if default is None:
-            spark = open_session(master, session)
-            default = spark.sparkContext.defaultParallelism
-        identity, shards = self._checkpoint.agree(self._stages, shards, default)
+
+        def cores() -> int:
+            return open_session(master, session).sparkContext.defaultParallelism
+
+        identity, shards = self._checkpoint.agree(self._stages, shards, cores)
         self._sinks.open()
         if self._checkpoint.has_finished():
             return False
-        spark = spark or open_session(master, session)
+        spark = open_session(master, session)
         stop_file = self._checkpoint.plans / "stop"
         stop_file.unlink(missing_ok=True)
         self._shipment = Shipment(
@@ -136,6 +135,7 @@ class SparkJob:
             batch_rows=batch_rows or BATCH_ROWS,
             tasks=spark.sparkContext.defaultParallelism,
             stop_file=str(stop_file),
+            times=str(self._checkpoint.times),
             capacity=self._capacity,
             compiled=self._compiled,
         )
@@ -179,6 +179,7 @@ class SparkJob:
                 name = self._shipment.batch_name(letters[0].batch)
                 results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
                 self._sinks.commit(name, results)
+                self._keep_times(letters)
             self._count([x for x in letters if x.kind == METRICS])
             self._batches += 1
             self._batch_seconds = time.perf_counter() - started
@@ -186,6 +187,19 @@ class SparkJob:
             if not _is_sparks(error):
                 self._error = error
             raise
+
+    def _keep_times(self, letters: list[Letter]) -> None:
+        """Write down what tasks have seen of time, for the planner of the next batch."""
+        assert self._checkpoint is not None
+        times: dict[str, dict[str, int | None]] = {}
+        for letter in letters:
+            if letter.kind == TIMES:
+                channel, largest = json.loads(letter.payload)
+                found = times.setdefault(letter.port, {})
+                known = found.get(channel)
+                if known is None or (largest is not None and largest > known):
+                    found[channel] = largest
+        write_times(self._checkpoint.times, letters[0].batch, times)
 
     def _count(self, letters: list[Letter]) -> None:
         with self._lock:
@@ -260,19 +274,49 @@ class SparkJob:
     ) -> bool:
         """Wait until the job is over (True) or `timeout` seconds have passed; raises its error."""
         deadline = None if timeout is None else time.perf_counter() + timeout
-        while self.status in ("starting", "running"):
-            try:
-                self._look()
-                if watch is not None:
-                    watch(self)
-            except KeyboardInterrupt:  # Ctrl-C drains: finish what was planned
-                self.stop()
-            except BaseException:
-                self._close("failed")
-                raise
-            if deadline is not None and time.perf_counter() >= deadline:
-                break
+        with self._draining_on_interrupt():
+            while self.status in ("starting", "running"):
+                try:
+                    self._look()
+                    if watch is not None:
+                        watch(self)
+                except BaseException:
+                    self._close("failed")
+                    raise
+                if deadline is not None and time.perf_counter() >= deadline:
+                    break
         return self.status not in ("starting", "running")
+
+    @contextmanager
+    def _draining_on_interrupt(self) -> Iterator[None]:
+        """Ctrl-C finishes what was planned; a second one does not wait for it.
+
+        PySpark's own handler would cancel the batch in work, and talk to Java in the middle of
+        another call.
+        """
+
+        def interrupted(number: int, frame: Any) -> None:
+            if self._stopping:
+                raise KeyboardInterrupt
+            self.stop()
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGINT, interrupted)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def finish(
+        self, seconds: float | None = None, watch: Callable[[SparkJob], None] | None = None
+    ) -> SparkJob:
+        """Wait for the end, for Ctrl-C, or until `seconds` have passed; then all is committed."""
+        if not self.await_termination(seconds, watch):
+            self.stop()
+            self.await_termination(None, watch)
+        return self
 
     def _look(self) -> None:
         """Has the query failed, ended, or been asked to stop?"""
@@ -298,8 +342,11 @@ class SparkJob:
         assert self._checkpoint is not None
         return self._checkpoint.has_finished()
 
-    def _raise(self, error: Exception) -> None:
-        raise (shortened(self._error) if self._error is not None else of_spark(error)) from None
+    def _raise(self, error: Exception) -> NoReturn:
+        """The error of a task or a sink, without the way it took; or what Spark says."""
+        if self._error is not None:
+            raise self._error.with_traceback(None) from None
+        raise of_spark(error) from None
 
     def _stop_query(self) -> None:
         with suppress(Exception):  # it is over in any case
@@ -319,8 +366,6 @@ def _is_sparks(error: Exception) -> bool:
     return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
 
 
-def start(
-    plan: Plan, *, capacity: int = 8192, compiled: bool = True, **options: Any
-) -> SparkJob:
+def start(plan: Plan, *, capacity: int = 8192, compiled: bool = True, **options: Any) -> SparkJob:
     """Start a plan on Spark; see `SparkJob.start` for the options."""
     return SparkJob(plan, capacity=capacity, compiled=compiled).start(**options)

@@ -31,6 +31,7 @@ from .source import PASSING
 from .wire import DRIVER, ERROR, METRICS, ROWS, Letter, by_sender, from_columns, unpack
 
 PIECE_BYTES = 1 << 20  # a snapshot is kept in pieces of at most so many bytes
+MOST_SNAPSHOTS = 16  # of a stage before a new base, however small the deltas are
 MOST_CACHED = 64  # stages that a worker holds
 
 _cached: dict[tuple[str, int, int], tuple[str, Stage]] = {}  # by job, stage and shard
@@ -155,7 +156,8 @@ class KeyedLevel(StatefulProcessor):
     def _save(self, stage: Stage, plan: StagePlan, known: Any) -> tuple[str, dict[str, Any], int]:
         """Write what has changed; gives the token, where it lies, and how many bytes it were."""
         before = known["snapshots"] if known is not None else []
-        made = stage.snapshot(known["token"] if known is not None else None)
+        follows = known is not None and len(before) < MOST_SNAPSHOTS
+        made = stage.snapshot(known["token"] if follows else None)
         if made.since is None:  # a base: what was before it is not needed any more
             for number, pieces in before:
                 for piece in range(pieces):
@@ -175,8 +177,12 @@ class KeyedLevel(StatefulProcessor):
         return made.token, entry, len(content)
 
     def _load(self, plan: StagePlan, number: int, pieces: int) -> bytes:
-        names = [_piece_name(plan, number, piece) for piece in range(pieces)]
-        return b"".join(bytes(self._pieces.getValue((name,))[0]) for name in names)
+        found = []
+        for piece in range(pieces):
+            value = self._pieces.getValue((_piece_name(plan, number, piece),))
+            assert value is not None, "the state store lacks a piece of a snapshot"
+            found.append(bytes(value[0]))
+        return b"".join(found)
 
 
 def _piece_name(plan: StagePlan, number: int, piece: int) -> str:

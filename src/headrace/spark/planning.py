@@ -1,51 +1,58 @@
 """Which rows a micro-batch reads: offsets, planned before anything is read.
 
-An offset names for each channel of each source the position behind what was read, whether the
-channel has ended, and the *largest time* before that position. A task that reads on from there
-sets its clock to it, so the watermarks of its rows are those of one long run: they follow from the
-rows of the channel, not from batches, splits or attempts. Since Spark keeps offsets before it runs
-a batch, a batch that is run again after a crash reads the same rows under the same clock.
+An offset has a *place* for each channel of each source: the position behind what was read, whether
+the channel has ended, and where its part of the last batch began: the position, and the *largest
+time* before it. A task sets its clock to that, so the watermarks of its rows are those of one long
+run: they follow from the rows of the channel, not from batches, splits or attempts. Spark keeps
+offsets before it runs a batch, so a batch that is run again after a crash reads the same rows
+under the same clock, whatever a source would now call its beginning.
 
-The largest time comes from what the connector knows (`maximum`: statistics of files); where the
-time is computed from several columns or by a function, the planner computes it, with the same
-clock as a stage, from these columns alone.
-
-A batch of one channel is cut into splits, one for each task that may run at the same time.
+The largest time comes from what the connector knows (`maximum`: statistics of files). Then a batch
+of a channel is cut into splits, one for each task that may run at the same time. Where the
+connector does not know, or the time is computed, a batch of a channel is one task; it reports the
+largest time it has seen, which the driver writes down (`write_times`) before the batch is
+committed, and the planner reads before it plans the next.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from headrace.plan.connector import Reader, Statistics
-from headrace.plan.expressions import Column, columns_of
+from headrace.plan.errors import StateError
+from headrace.plan.expressions import Column
 from headrace.plan.nodes import Source
-from headrace.plan.schema import Schema
-from headrace.stage.blocks.arrow import Feed
-from headrace.stage.blocks.block import Block
-from headrace.stage.blocks.layout import Layout
-from headrace.stage.clock import NEVER, SourceClock
 
 from .shipment import Shipment
 
 POLL_ROWS = 65_536
 WAIT_SECONDS = 0.05  # for the first rows, over all channels
+MORE_SECONDS = 0.02  # for more rows: a reader may need a moment to get to the next file
+KEPT_TIMES = 4  # batches whose times stay on the disk
 
 Offset = dict[str, Any]
-Place = dict[str, Any]  # {"position", "largest", "ended", "splits"} of one channel
+Place = dict[str, Any]  # {"position", "ended", "start": {"position", "largest"} | None, "splits"}
 
-CAPACITY = 8192
+UNKNOWN = "reported"  # instead of a largest time: the task that read up to here has told it
 
 
 def first_offset(shipment: Shipment) -> Offset:
     """Before everything."""
-    place = {"position": None, "largest": None, "ended": False, "splits": []}
-    sources = {name: {c: dict(place) for c in found} for name, found in shipment.channels.items()}
+    sources: dict[str, dict[str, Place]] = {}
+    for name, channels in shipment.channels.items():
+        _, node = shipment.sources[name]
+        first = node.connector.first() if hasattr(node.connector, "first") else {}
+        sources[name] = {channel: _beginning(first.get(channel)) for channel in channels}
     return {"batch": 0, "sources": sources}
+
+
+def _beginning(position: Any) -> Place:
+    return {"position": position, "largest": None, "ended": False, "start": None, "splits": []}
 
 
 def has_ended(offset: Offset) -> bool:
@@ -61,28 +68,53 @@ def unpaced(connector: Any) -> Any:
     return connector
 
 
+# ---- times that tasks report -------------------------------------------------------------------
+
+
+def write_times(folder: Path, batch: int, times: Mapping[str, Mapping[str, int | None]]) -> None:
+    """Keep the largest times that the tasks of a batch have seen, by source and channel."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{batch}.json"
+    waiting = path.with_suffix(".part")
+    with open(waiting, "w") as file:
+        json.dump(times, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(waiting, path)
+    (folder / f"{batch - KEPT_TIMES}.json").unlink(missing_ok=True)
+
+
+def read_times(folder: Path, batch: int) -> dict[str, dict[str, int | None]]:
+    """What `write_times` kept of a batch."""
+    try:
+        found: dict[str, dict[str, int | None]] = json.loads((folder / f"{batch}.json").read_text())
+    except FileNotFoundError:
+        raise StateError(
+            f"the checkpoint lacks {folder / f'{batch}.json'}, the event times of its last batch\n"
+            "  fix: restore the whole checkpoint folder, or begin with a new one"
+        ) from None
+    return found
+
+
+def knows_times(node: Source) -> bool:
+    """Can the planner ask the connector for the largest time before a position?"""
+    if node.clock is None:
+        return True
+    return isinstance(node.clock.time, Column) and isinstance(node.connector, Statistics)
+
+
 class Planner:
-    """Reads ahead of the tasks, as few columns as it can, to find where batches end."""
+    """Finds where batches end: from positions alone, or by reading ahead without any column."""
 
     def __init__(self, shipment: Shipment) -> None:
         self._shipment = shipment
-        self._clocks = {
-            name: _Times(node, shipment.compiled)
-            for name, (_, node) in shipment.sources.items()
-            if node.clock is not None
-        }
         self._readers: dict[tuple[str, str], tuple[Any, Reader]] = {}  # and where they stand
 
     def next_offset(self, start: Offset) -> Offset:
         """The end of the next micro-batch; `start` itself if there is nothing to read."""
-        shipment = self._shipment
-        if os.path.exists(shipment.stop_file):
+        if os.path.exists(self._shipment.stop_file):
             return start
-        sources = {name: dict(found) for name, found in start["sources"].items()}
-        for name, channels in shipment.channels.items():  # those that are new
-            for channel in channels:
-                fresh = first_offset(shipment)["sources"][name][channel]
-                sources.setdefault(name, {}).setdefault(channel, fresh)
+        sources = self._places(start)
         active = [
             (name, channel)
             for name, found in sources.items()
@@ -91,75 +123,72 @@ class Planner:
         ]
         moved = False
         for name, channel in active:
-            before = sources[name][channel]
             wait = 0.0 if moved else WAIT_SECONDS / len(active)
-            after = self._advance(name, channel, before, len(active), wait)
+            after = self._advance(name, channel, sources[name][channel], len(active), wait)
             if after is not None:
                 sources[name][channel], moved = after, True
-        # places that stand still have no splits in this batch
-        if not moved:
-            return start
-        for name, channel in active:
-            if sources[name][channel] is start["sources"].get(name, {}).get(channel):
-                sources[name][channel] = {**sources[name][channel], "splits": []}
-        return {"batch": start["batch"] + 1, "sources": sources}
+        return {"batch": start["batch"] + 1, "sources": sources} if moved else start
+
+    def _places(self, start: Offset) -> dict[str, dict[str, Place]]:
+        """All channels where they stand, those that are new included; their times are known."""
+        made = first_offset(self._shipment)["sources"]
+        told: dict[str, dict[str, int | None]] | None = None
+        for name, found in start["sources"].items():
+            for channel, place in found.items():
+                largest = place["largest"]
+                if largest == UNKNOWN:
+                    told = told or read_times(Path(self._shipment.times), start["batch"])
+                    largest = told[name][channel]
+                made[name][channel] = {**place, "largest": largest, "start": None, "splits": []}
+        return made
 
     def _advance(
         self, name: str, channel: str, before: Place, active: int, wait: float
     ) -> Place | None:
         """The place of a channel behind its share of a batch; None if it stays where it is."""
         shipment = self._shipment
+        _, node = shipment.sources[name]
+        known = knows_times(node)
         budget = max(1, shipment.batch_rows // active)
-        tasks = max(1, shipment.tasks // active)
-        split_rows = -(-budget // tasks)
-        clock = self._clocks.get(name)
-        if clock is not None:
-            clock.set(channel, before["largest"])
-        reader = self._reader(name, channel, before["position"])
-        position, ended = before["position"], False
-        splits: list[Place] = []
-        rows = in_split = 0
-        while rows < budget and not ended:
-            if in_split >= split_rows:
-                splits.append(
-                    {"position": position, "largest": self._largest(clock, channel, position)}
-                )
-                in_split = 0
-            most = min(POLL_ROWS, budget - rows, split_rows - in_split)
-            batch = reader.poll(most, 0.0 if rows else wait)
-            if batch.rows is None and not batch.ended and batch.position == position:
-                break  # nothing there for now
-            position, ended = batch.position, batch.ended
-            if batch.rows is not None:
-                rows += batch.rows.num_rows
-                in_split += batch.rows.num_rows
-                if clock is not None:
-                    clock.see(channel, batch.rows)
-        self._readers[name, channel] = (position, reader)
-        if ended:
-            reader.close()
-            del self._readers[name, channel]
-        if position == before["position"] and not ended:
+        tasks = max(1, shipment.tasks // active) if known else 1
+        ahead = _Ahead(self, name, channel, before["position"], wait)
+        splits: list[Any] = []
+        while ahead.rows < budget and not ahead.ended:
+            end = min(budget, -(-budget * (len(splits) + 1) // tasks))
+            if not ahead.go_on(end - ahead.rows):
+                break
+            if ahead.rows >= end and end < budget:
+                splits.append(ahead.position)
+        if ahead.position == before["position"] and not ahead.ended:
             return None
-        if splits and splits[-1]["position"] == position:
+        if splits and splits[-1] == ahead.position:
             splits.pop()  # nothing lies behind it
-        largest = self._largest(clock, channel, position)
-        return {"position": position, "largest": largest, "ended": ended, "splits": splits}
+        return {
+            "position": ahead.position,
+            "largest": _largest(node, channel, ahead.position) if known else UNKNOWN,
+            "ended": ahead.ended,
+            "start": {"position": before["position"], "largest": before["largest"]},
+            "splits": [{"position": p, "largest": _largest(node, channel, p)} for p in splits],
+        }
 
-    def _largest(self, clock: _Times | None, channel: str, position: Any) -> int | None:
-        return None if clock is None else clock.largest(channel, position)
-
-    def _reader(self, name: str, channel: str, position: Any) -> Reader:
+    def reader(self, name: str, channel: str, position: Any) -> Reader:
         """The reader that stands there, or a new one."""
-        known = self._readers.get((name, channel))
+        known = self._readers.pop((name, channel), None)
         if known is not None and known[0] == position:
             return known[1]
         if known is not None:
             known[1].close()
         _, node = self._shipment.sources[name]
-        clock = self._clocks.get(name)
-        columns: Sequence[str] = clock.columns if clock is not None else ()
-        return node.connector.open(channel, position, None, list(columns), None)
+        return node.connector.open(channel, position, None, [], None)
+
+    def keep(self, name: str, channel: str, position: Any, reader: Reader) -> None:
+        """A reader that can go on later."""
+        self._readers[name, channel] = (position, reader)
+
+    def latest(self, name: str, channel: str) -> int | None:
+        """The end of a channel whose positions are numbers that can be counted on; else None."""
+        _, node = self._shipment.sources[name]
+        return node.connector.latest()[channel] if hasattr(node.connector, "first") else None
 
     def committed(self, end: Offset) -> None:
         """Everything before an offset is safe."""
@@ -175,43 +204,47 @@ class Planner:
         self._readers.clear()
 
 
-class _Times:
-    """The largest time of the channels of a source."""
+class _Ahead:
+    """Goes ahead in a channel. A connector with `first()` has numbers for positions: no reading."""
 
-    def __init__(self, node: Source, compiled: bool) -> None:
-        assert node.clock is not None
-        time = node.clock.time
-        self._connector, self._column = node.connector, ""
-        self.columns: tuple[str, ...] = ()  # that must be read
-        if isinstance(time, Column) and isinstance(node.connector, Statistics):
-            self._column = time.name
-            return
-        needed = columns_of(time)
-        schema = Schema(tuple(f for f in node.schema if f.name in needed))
-        self.columns, self._layout = schema.names, Layout.of(schema)
-        self._clock = SourceClock(replace(node, schema=schema), CAPACITY, compiled)
-        self._block = Block.allocate(self._layout, CAPACITY)
+    def __init__(
+        self, planner: Planner, name: str, channel: str, position: Any, wait: float
+    ) -> None:
+        self._planner, self._where = planner, (name, channel)
+        self._latest = planner.latest(name, channel)
+        self.position, self.rows, self.ended = position, 0, False
+        self._wait = wait
 
-    def set(self, channel: str, largest: int | None) -> None:
-        """The largest time before what is seen next."""
-        if not self._column:
-            self._clock.restored({channel: NEVER if largest is None else largest})
+    def go_on(self, most: int) -> bool:
+        """At most so many rows more; False if there are none for now."""
+        if self._latest is not None and self.position < self._latest:
+            step = min(most, self._latest - self.position)
+            self.position += step
+            self.rows += step
+            return True
+        if self._latest is not None and self.rows:
+            return False  # whether this is the end is seen next time
+        return self._read(most)
 
-    def see(self, channel: str, rows: Any) -> None:
-        """Rows that follow."""
-        if self._column:
-            return
-        feed = Feed(self._layout, rows)
-        for start in range(0, feed.rows, CAPACITY):
-            feed.fill(self._block, start, min(CAPACITY, feed.rows - start))
-            self._clock.observe(self._block, channel)
+    def _read(self, most: int) -> bool:
+        name, channel = self._where
+        reader = self._planner.reader(name, channel, self.position)
+        batch = reader.poll(min(POLL_ROWS, most), MORE_SECONDS if self.rows else self._wait)
+        came = batch.ended or batch.rows is not None or batch.position != self.position
+        self.position, self.ended = batch.position, batch.ended
+        if batch.rows is not None:
+            self.rows += batch.rows.num_rows
+        if batch.ended:
+            reader.close()
+        else:
+            self._planner.keep(name, channel, batch.position, reader)
+        return came
 
-    def largest(self, channel: str, position: Any) -> int | None:
-        """The largest time before a position, which is where the rows seen so far end."""
-        if self._column:
-            if position is None:
-                return None
-            found = self._connector.maximum(self._column, channel, position)
-            return None if found is None else int(found)
-        found = self._clock.saved()[channel]
-        return None if found == NEVER else found
+
+def _largest(node: Source, channel: str, position: Any) -> int | None:
+    """The largest time before a position."""
+    if node.clock is None or position is None:
+        return None
+    assert isinstance(node.clock.time, Column)
+    found = node.connector.maximum(node.clock.time.name, channel, position)
+    return None if found is None else int(found)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,8 @@ INSTALL_JAVA = (
     f"install Java {JAVA} or newer, e.g. `apt-get install openjdk-{JAVA}-jre-headless` or "
     f"`brew install openjdk@{JAVA}`, and set JAVA_HOME if it is not found"
 )
+
+DAEMON = "headrace.spark.daemon"  # the parent of Python workers, with our modules loaded
 
 # Fixed when Spark starts.
 STARTING = {
@@ -65,9 +69,33 @@ def open_session(master: str | None, session: Any) -> SparkSession:
     check_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master or "local[*]").appName("headrace")
-    for name, value in STARTING.items():
+    settings = dict(STARTING)
+    if master is None or master.startswith("local"):
+        settings["spark.python.daemon.module"] = DAEMON
+    for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return _quietly(builder.getOrCreate)
+
+
+def _quietly(begin: Any) -> Any:
+    """Start Java with its messages in a file: it says a lot when it starts, and Python workers of
+    Spark talk through it. If it does not start, the end of the file says why.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="headrace-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "java.log"
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(path, "wb") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        return begin()
+    except Exception as error:
+        said = path.read_text(errors="replace").strip().splitlines()[-8:]
+        raise SparkError("\n  ".join([f"Spark did not start: {error}", *said])) from None
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def own_session(session: SparkSession, shards: int) -> SparkSession:
@@ -87,7 +115,9 @@ def check_java() -> None:
     said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     version = java_version(said)
     if version is not None and version < JAVA:
-        raise SparkError(f"Spark needs Java {JAVA}, and {found} is {version}\n  fix: {INSTALL_JAVA}")
+        raise SparkError(
+            f"Spark needs Java {JAVA}, and {found} is {version}\n  fix: {INSTALL_JAVA}"
+        )
 
 
 def java_version(said: str) -> int | None:

@@ -36,6 +36,7 @@ class Shipment:
     batch_rows: int
     tasks: int  # that may run at the same time
     stop_file: str  # if it is there, nothing more is read
+    times: str  # the folder with the event times that tasks have reported
     capacity: int
     compiled: bool
     token: str = field(default_factory=lambda: uuid.uuid4().hex)

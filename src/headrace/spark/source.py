@@ -7,8 +7,10 @@ one channel, runs the stage on it, and gives letters.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +27,7 @@ from .errors import carry
 from .planning import Offset, Planner, first_offset, unpaced
 from .running import StageTask
 from .shipment import Shipment, receive, sender_of_channel
-from .wire import DRIVER, ERROR, SCHEMA, Letter, to_record_batch
+from .wire import DRIVER, ERROR, SCHEMA, TIMES, Letter, to_record_batch
 
 FORMAT = "headrace"
 POLL_ROWS = 65_536
@@ -104,19 +106,15 @@ class HeadraceReader(DataSourceStreamReader):
         """See DataSourceStreamReader."""
         return self._planning().next_offset(start)
 
-    def partitions(self, start: Offset, end: Offset) -> list[Range]:
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """A task for each split of each channel that has moved."""
-        made = []
+        made: list[InputPartition] = []
         for source, found in end["sources"].items():
-            for channel, after in found.items():
-                before = start["sources"].get(source, {}).get(channel)
-                if before is None:
-                    before = {"position": None, "largest": None, "ended": False}
-                if before["position"] == after["position"] and before["ended"] == after["ended"]:
+            for channel, place in found.items():
+                if place["start"] is None:
                     continue
-                places = [before, *after["splits"], after]
-                for split, (one, other) in enumerate(zip(places, places[1:])):
-                    last = split == len(places) - 2
+                places = [place["start"], *place["splits"], place]
+                for split, (one, other) in enumerate(pairwise(places)):
                     made.append(
                         Range(
                             batch=end["batch"],
@@ -125,7 +123,7 @@ class HeadraceReader(DataSourceStreamReader):
                             start=one["position"],
                             stop=other["position"],
                             largest=one["largest"],
-                            ended=last and after["ended"],
+                            ended=other is place and place["ended"],
                             split=split,
                         )
                     )
@@ -142,8 +140,9 @@ class HeadraceReader(DataSourceStreamReader):
 
     # ---- in tasks ------------------------------------------------------------------------------
 
-    def read(self, partition: Range) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The letters that a range gives."""
+        assert isinstance(partition, Range)
         shipment = self._shipment
         try:
             for letter in _read(shipment, partition):
@@ -185,6 +184,7 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         stage.flush()
         yield from run.run()
         yield from run.finish()
+        yield _times(shipment, stage, task)
     except BaseException:
         run.abort()
         stage.close()
@@ -193,6 +193,14 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         if reader is not None:
             reader.close()
     _idle_stages.setdefault((shipment.token, plan.number), []).append(stage)
+
+
+def _times(shipment: Shipment, stage: Stage, task: Range) -> Letter:
+    """The largest time that the channel has had by now."""
+    clock = stage.inputs[task.source].clock
+    largest = NEVER if clock is None else clock.saved()[task.channel]
+    told = json.dumps([task.channel, None if largest == NEVER else largest]).encode()
+    return Letter(shipment.labels[0], TIMES, task.batch, DRIVER, task.source, "", 0, 0, 0, told)
 
 
 # Stages that have nothing in work: a source stage keeps nothing between tasks but its memory.

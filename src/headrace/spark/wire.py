@@ -14,6 +14,7 @@ MESSAGE = 2  # what the driver needs to commit rows that a task has staged
 RESULT = 3  # rows of a sink that lives on the driver
 ERROR = 4  # an exception of a task
 METRICS = 5  # what a task has counted
+TIMES = 6  # the largest event time that a channel has had
 
 DRIVER = -1  # the target of letters that no stage reads
 
@@ -37,20 +38,14 @@ SCHEMA = (
     "shard int, kind int, batch long, target int, port string, sender string, serial long, "
     "watermark long, rows long, payload binary"
 )
-_ARROW = pa.schema(
-    [
-        ("shard", pa.int32()),
-        ("kind", pa.int32()),
-        ("batch", pa.int64()),
-        ("target", pa.int32()),
-        ("port", pa.string()),
-        ("sender", pa.string()),
-        ("serial", pa.int64()),
-        ("watermark", pa.int64()),
-        ("rows", pa.int64()),
-        ("payload", pa.binary()),
-    ]
-)
+_KINDS: dict[str, pa.DataType] = {
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+_FIELDS = [column.split() for column in SCHEMA.split(", ")]
+_ARROW = pa.schema([pa.field(name, _KINDS[kind]) for name, kind in _FIELDS])
 
 
 def to_record_batch(letters: Sequence[Letter]) -> pa.RecordBatch:
