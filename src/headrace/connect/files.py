@@ -50,8 +50,8 @@ class Selection:
         return cls(wanted, usable(predicate, schema), schema)
 
 
-class Content(Protocol):
-    """One open file."""
+class Described(Protocol):
+    """A file that says what is in it."""
 
     @property
     def name(self) -> str:
@@ -62,6 +62,10 @@ class Content(Protocol):
     def schema(self) -> pa.Schema | None:
         """The columns it says it has; None where the format does not say."""
         ...
+
+
+class Content(Described, Protocol):
+    """One open file."""
 
     def count(self) -> int:
         """How many rows it has."""
@@ -214,7 +218,7 @@ def check_channel(source: Any, channel: str) -> None:
         raise DataError(f"{source}: no channel {channel!r}")
 
 
-def check_columns(content: Content, schema: Schema) -> None:
+def check_columns(content: Described, schema: Schema) -> None:
     """A file that lacks a column, or has one of another type, is a DataError."""
     if content.schema is None:
         return
