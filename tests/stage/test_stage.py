@@ -198,3 +198,23 @@ def test_a_flush_takes_rows_along_that_are_on_their_way(compiled):
     stage.flush()
     ((_, block),) = list(stage.pull())
     assert to_arrow(block).column("__count_0").to_pylist() == [3]
+
+
+def three_times(n):
+    yield n
+    yield n
+    yield n
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 4])
+def test_blocks_never_hold_more_than_they_can(capacity):
+    """Many blocks are driven in one call; an output that is full in the middle of a row is taken."""
+    stage = stage_of(
+        source().flat_map(three_times, output=["n"]).write.null(name="out"), capacity=capacity
+    )
+    stage.push("in", numbers(*range(50)))
+    found = []
+    for _, block in stage.pull():
+        assert 0 < block.rows <= capacity
+        found += to_arrow(block).column("n").to_pylist()
+    assert found == [n for n in range(50) for _ in range(3)]

@@ -247,6 +247,7 @@ class Stage:
         else:  # the unit goes on with the block, or raises the error of its row
             self._deliver(source, MAIN, block)
             self._stack[-1].started = True
+            self._take_outputs(unit)
         return driver.offset
 
     def _enter(self, source: Input, channel: str, block: Block, ours: bool = True) -> None:

@@ -30,7 +30,7 @@ def emitter_loop(context: Context, nodes: Sequence[Node]) -> None:
             _commit(context, emitter, "position")
             writer.line("task.suspended = RUNNING")
             writer.line("position += 1")
-    with writer.block("if task.suspended == IN_ROW:"):
+    with writer.block("if task.suspended == IN_ROW and written < room:"):
         writer.line("place = position")
         writer.line(f"row = {context.row_of('place')}")
         scope = apply_steps(context, context.input_scope(), before, "", resuming=True)
