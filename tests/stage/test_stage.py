@@ -208,7 +208,7 @@ def three_times(n):
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 4])
 def test_blocks_never_hold_more_than_they_can(capacity):
-    """Many blocks are driven in one call; an output that is full in the middle of a row is taken."""
+    """Many blocks are driven in one call; an output that is full inside a row is taken first."""
     stage = stage_of(
         source().flat_map(three_times, output=["n"]).write.null(name="out"), capacity=capacity
     )
