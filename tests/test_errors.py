@@ -188,7 +188,7 @@ def test_an_error_far_inside_a_large_batch(compiled):
     rows, bad = (50_000, 33_333) if compiled else (600, 333)
     numbers = hr.read.memory({"x": [n - bad for n in range(rows)]}, name="many")
     plan = planned([numbers.with_columns(y=60 // col("x")).write.null(name="out")])
-    stage = Stage(plan.whole, compiled=compiled, capacity=8192 if compiled else 50)
+    stage = Stage(plan.whole, compiled=compiled, capacity=1024 if compiled else 50)
     stage.push("many", numbers.node.connector.open("0").poll(rows, 0).rows, "0")
     given = 0
     with pytest.raises(ZeroDivisionError) as caught:

@@ -35,7 +35,8 @@ from .task import CONSUMED
 from .units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit, Unit
 from .wiring import Wiring
 
-DEFAULT_CAPACITY = 8192  # rows in a block: seven 64-bit columns fill half of a 1 MB cache
+DRIVE_BLOCKS = 16  # of a batch, from which on they are driven in one call: it must be compiled
+DEFAULT_CAPACITY = 16_384  # rows in a block: seven 64-bit columns just fit a cache of 1 MB
 
 
 class Stage:
@@ -217,7 +218,8 @@ class Stage:
             return
         feed, start = rows if isinstance(rows, tuple) else (Feed(source.fed, rows), 0)
         driver = self._drivers.get(source.name)
-        if driver is not None and feed.only_copies and feed.rows - start > self.capacity:
+        many = feed.rows - start > DRIVE_BLOCKS * self.capacity
+        if driver is not None and feed.only_copies and many:
             done = self._drive(driver, source, channel, feed, start)
         else:
             done = start + min(self.capacity, feed.rows - start)
