@@ -117,7 +117,9 @@ class StageProgram:
 def _ysb(figure: Figure, settings: Settings, say: Said, *, strings: bool) -> dict[str, Any]:
     polars = import_polars()
     say("making rows")
-    data = ysb.make(settings.rows or 16_000_000, strings=strings)
+    # numbers pass so quickly that fewer rows would measure how threads wake up
+    rows = settings.rows or (4_000_000 if strings else 16_000_000)
+    data = ysb.make(rows, strings=strings)
     program = StageProgram(
         ysb.pipeline(hr.read.memory(data.events), data.campaigns), data.events, settings.capacity
     )
