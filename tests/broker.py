@@ -42,11 +42,23 @@ def new_topic(broker, partitions=1, **config):
 
 
 def send(broker, topic, values, partition=0, **more):
-    """Send values to a partition, and wait until they are there."""
-    producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 5})
+    """Send values to a partition, and wait until they are there, in this order.
+
+    An idempotent producer: another sends a batch that was refused (the topic is new) again behind
+    the batch after it.
+    """
+    producer = Producer(
+        {"bootstrap.servers": broker.servers, "linger.ms": 5, "enable.idempotence": True}
+    )
+    refused = []
+
+    def delivered(error, _):
+        if error is not None:
+            refused.append(error)
+
     for value in values:
-        producer.produce(topic, value, partition=partition, **more)
-    assert producer.flush(30) == 0
+        producer.produce(topic, value, partition=partition, on_delivery=delivered, **more)
+    assert producer.flush(30) == 0 and not refused
 
 
 def drain(reader, max_rows=8192, seconds=30.0):

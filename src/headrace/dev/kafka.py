@@ -29,6 +29,7 @@ STOP_SECONDS = 15.0
 OPTIONS = ("-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 # The session is short, since a broker that was killed comes back only after its session has ended.
+# Nothing is removed by its age: messages may carry the times of events long past.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -47,6 +48,7 @@ share.coordinator.state.topic.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+log.retention.hours=-1
 broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
 """
