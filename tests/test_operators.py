@@ -177,6 +177,47 @@ def test_sums_that_need_not_be_reproducible(values, seed, shards):
             assert math.isclose(value, other[name], rel_tol=1e-9, abs_tol=1e-12 * size)
 
 
+# ---- keys that come from a static table ----------------------------------------------------
+
+
+def campaign_views(ids, filtered, how, kind, seed):
+    """Rows whose window key stands in a table: most ids are there, 0 and others are not."""
+    random = Seeded(seed)
+    rows = [
+        {"t": n + random.number(0, 6), "ad": random.pick(ids), "view": random.chance(60)}
+        for n in range(200)
+    ]
+    table = hr.table({"ad": ids[2:], "campaign": [kind(ad % 3) for ad in ids[2:]]})
+    stream = hr.read.memory(rows, schema={"t": int, "ad": int, "view": bool})
+    stream = stream.with_watermark("t", 4)
+    if filtered:
+        stream = stream.filter(col("view"))
+    joined = stream.join(table, on="ad", how=how).select("t", key=col("campaign"))
+    return joined.key_by("key").window(hr.tumbling(10)).agg(n=hr.count(), last=hr.max("t"))
+
+
+@given(
+    st.lists(st.sampled_from([0, 64, 128, -1, 4096, 2**62]), min_size=3, max_size=6, unique=True),
+    st.booleans(),
+    st.sampled_from(["inner", "left"]),
+    st.sampled_from([int, str]),
+    st.integers(0, 1000),
+    st.sampled_from([1, 7, 64]),
+)
+def test_windows_keyed_by_a_table(ids, filtered, how, kind, seed, capacity):
+    """The record of a key is remembered under its table's record, for one window at a time."""
+    windowed = campaign_views(ids, filtered, how, kind, seed)
+    outputs = [windowed.write.collect(), windowed.late().write.collect()]
+    assert check(outputs, capacity=capacity, cuts=Seeded(seed))
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("filtered", [False, True])
+def test_windows_keyed_by_a_table_compiled(filtered):
+    windowed = campaign_views([0, 5, 64, 128, -1, 4096], filtered, "inner", int, 7)
+    assert check([windowed.write.collect()], capacity=64, compiled=True)
+
+
 # ---- what random pipelines have found ------------------------------------------------------
 
 

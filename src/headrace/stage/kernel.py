@@ -92,6 +92,11 @@ class Kernel:
             task.selection = self._selection.ctypes.data
         if made.uses_matches:
             task.matches = self._zeros(self.capacity + 1, np.int32)
+        if made.uses_retry:
+            task.retry = self._zeros(self.capacity + 1, np.int32)
+        if made.uses_known:
+            first = self._tables[0]  # the join whose matches are found first
+            task.known = self._zeros(max(first.count, 1), np.int64)
         if made.uses_hashes:
             task.hashes = self._zeros(self.capacity + 1, np.int64)
         self._prepare_literals()

@@ -44,6 +44,7 @@ class Store:
     chunks: i64  # address of the chunk addresses
     index: i64  # address of the slots; 0 is a free slot
     mask: i64
+    slot_keys: i64  # address of the key beside each slot, for static tables of one integer key
     limit: i64  # records at which the index must grow
     old_index: i64  # the index before this one while it is being moved, else 0
     old_mask: i64 = line()
@@ -53,6 +54,7 @@ class Store:
     changes: i64
     heap: i64  # address of the Heap with the bytes of long strings
     window: i64  # start of the window, for a store that is an open window
+    serial: i64  # of that window: no two have the same
     wanted: i64  # bytes of string that did not fit
     repeated: i64  # row whose key was there already
     initial: i64  # address of a user state record as it is in the beginning
@@ -82,6 +84,18 @@ def entry_at(chunks, shift, number, size):
 def entry_address(store, number, size):
     """Where a record of a store lies."""
     return entry_at(store.chunks, store.chunk_shift, number, size)
+
+
+@compiled
+def first_slot(key_hash, mask):
+    """Where the search for a key begins."""
+    return key_hash & TAG & mask
+
+
+@compiled
+def number_in(slot):
+    """The number of the record that a slot points to; -1 for a free slot."""
+    return (slot >> NUMBER_SHIFT) - 1
 
 
 @compiled
@@ -302,6 +316,13 @@ class KeyedStore:
         """
         self._retired, self.heaps, self.live_bytes = self.heaps, [heap], live_bytes
         self.header.heap = heap.address
+
+    def put_keys_beside_slots(self, keys: np.ndarray) -> None:
+        """For a table that stays as it is: `keys` are those of its records, in order. A key is
+        then found without a look at its record."""
+        numbers = (self._index >> NUMBER_SHIFT) - 1
+        self._slot_keys = np.where(numbers >= 0, keys[numbers], 0) if len(keys) else numbers
+        self.header.slot_keys = self._slot_keys.ctypes.data
 
     # ---- snapshots ---------------------------------------------------------------------------
 

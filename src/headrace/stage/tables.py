@@ -134,6 +134,8 @@ def load_table(node: TableJoin, layout: StoreLayout, compiled: bool) -> KeyedSto
                 f"{node.table}\n  at {node.site!r}\n  fix: keep one row per key before joining"
             )
         done += batch.num_rows
+    if layout.keys_beside_slots:
+        store.put_keys_beside_slots(rows.column(0).cast(pa.int64()).to_numpy())
     return store
 
 

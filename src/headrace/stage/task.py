@@ -44,7 +44,9 @@ class Task:
     literals: i64  # views of string constants
     selection: i64  # numbers of the rows that passed the filter in front
     matches: i64  # numbers of the records of a static table that they match
+    retry: i64  # places of rows whose match was not where it was first looked for
     hashes: i64  # of the keys of those rows
+    known: i64  # for each record of that table: serial of a window, number of the key's record
     store: i64  # the state of `process`
     panes: i64  # the open windows
     tables: array(i64, MOST_TABLES)  # static tables

@@ -25,6 +25,7 @@ class OpenWindows:
         self.stores: dict[int, KeyedStore] = {}  # by window start
         self._by_address: dict[int, KeyedStore] = {}
         self._spare: list[KeyedStore] = []
+        self._opened = 0  # windows so far
         self.fresh: set[int] = set()  # windows opened since the last snapshot
         self.next_end = LAST  # the end of the window that closes first
         self.panes = Panes.allocate()
@@ -33,7 +34,8 @@ class OpenWindows:
     def open(self, start: int) -> KeyedStore:
         """A store for a window that has none."""
         store = self._spare.pop() if self._spare else self._new()
-        store.header.window = start
+        self._opened += 1
+        store.header.window, store.header.serial = start, self._opened
         self.fresh.add(start)
         self.next_end = min(self.next_end, start + self._window.size)
         self.stores[start] = self._by_address[store.header.address] = store

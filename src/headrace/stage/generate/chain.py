@@ -8,9 +8,10 @@ row by row over what they left. A chain ends in an output block, in a function t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
-from headrace.plan.expression_types import can_fail
-from headrace.plan.expressions import Column, Expression, substitute
+from headrace.plan.expression_types import can_fail, type_of
+from headrace.plan.expressions import Column, Expression, columns_of, substitute
 from headrace.plan.nodes import (
     Filter,
     Node,
@@ -27,8 +28,9 @@ from .emitting import emitter_loop, frame_text
 from .expressions import hash_code
 from .layouts import state_layout, table_layout, window_layout
 from .steps import apply_steps, is_true, match_number
-from .stores import find_text, insert_text, order_text, record_text
+from .stores import find_text, insert_text, match_text, order_text, record_text
 from .windowing import advance_text, update_window
+from .writer import Writer
 
 
 def kernel_text(chain: Chain) -> KernelText:
@@ -42,6 +44,7 @@ def kernel_text(chain: Chain) -> KernelText:
     context.early_join = None if match is None else match[0]
     made.uses_selection = bool(front) or (match is not None and match[0].how == "inner")
     made.uses_hashes, made.uses_matches = early is not None, match is not None
+    made.uses_known = match is not None and _key_is_taken(chain, match[0])
     writer.line("position = task.row")
     _selection(context, front, match)
     if early is not None:
@@ -66,7 +69,8 @@ def _stores(chain: Chain, made: KernelText) -> list[str]:
         if isinstance(node, TableJoin):
             layout = table_layout(node, len(made.tables))
             made.tables.append(node)
-            parts += [record_text(layout), find_text(layout)]
+            parts += [record_text(layout)]
+            parts.append((match_text if layout.keys_beside_slots else find_text)(layout))
         elif isinstance(node, Process):
             layout = state_layout(node)
             parts += [record_text(layout), find_text(layout), insert_text(layout, {})]
@@ -103,7 +107,7 @@ def _selection(
         else:
             writer.line("chosen = block.rows")
         if match is not None:
-            _match_pass(context, *match, row="selection[place]" if front else "place")
+            _match_pass(context, *match, filtered=bool(front))
         writer.line("task.selected = chosen")
     writer.line("selected = task.selected")
 
@@ -140,20 +144,90 @@ def _early_join(chain: Chain, rest: Sequence[Node]) -> tuple[TableJoin, list[Exp
     return None
 
 
-def _match_pass(context: Context, node: TableJoin, keys: list[Expression], row: str) -> None:
-    writer = context.writer
+def _key_is_taken(chain: Chain, join: TableJoin) -> bool:
+    """Does the key of the chain's window come from the records that an inner join finds?"""
+    window = chain.windowed
+    if window is None or not window.key or join.how != "inner" or window.phase == "final":
+        return False
+    made: dict[str, Expression] = {name: Column(name) for _, name in join.taken}
+    for node in chain.nodes[chain.nodes.index(join) + 1 :]:
+        if isinstance(node, Project):
+            made = {
+                name: substitute(e, made)
+                for name, e in node.columns
+                if columns_of(e) <= made.keys() and not can_fail(e, node.input.schema)
+            }
+    return made.keys() >= set(window.key)
+
+
+def _match_pass(
+    context: Context, node: TableJoin, keys: list[Expression], *, filtered: bool
+) -> None:
+    """The number of each row's match; an inner join keeps only the rows that have one."""
+    writer, inner = context.writer, node.how == "inner"
+    row = "selection[place]" if filtered else "place"
+    if _can_guess(context, node, keys):
+        _guess_matches(context, node, keys[0], row)
+        if inner:
+            with writer.block("if misses > 0:") if filtered else nullcontext():
+                _keep_matched(writer, row)
+        return
     writer.line("found = 0")
     with writer.block("for place in range(chosen):"):
         writer.line(f"row = {row}")
         scope = context.input_scope()
         number = match_number(context, node, [scope.value(key) for key in keys])
-        writer.line(f"matches[found] = {number}")
-        if node.how == "inner":
-            writer.line("selection[found] = row")
-            writer.line(f"found += 1 if {number} >= 0 else 0")
-        else:
-            writer.line("found += 1")
+        _note_match(writer, number, inner)
     writer.line("chosen = found")
+
+
+def _note_match(writer: Writer, number: str, inner: bool) -> None:
+    writer.line(f"matches[found] = {number}")
+    if inner:
+        writer.line("selection[found] = row")
+    writer.line(f"found += 1 if {number} >= 0 else 0" if inner else "found += 1")
+
+
+def _keep_matched(writer: Writer, row: str) -> None:
+    writer.line("found = 0")
+    with writer.block("for place in range(chosen):"):
+        writer.line(f"row = {row}")
+        _note_match(writer, writer.let("matches[place]", "m"), inner=True)
+    writer.line("chosen = found")
+
+
+def _can_guess(context: Context, node: TableJoin, keys: list[Expression]) -> bool:
+    layout = table_layout(node, context.made.tables.index(node))
+    nullable = any(type_of(key, context.chain.input).nullable for key in keys)
+    return layout.keys_beside_slots and not nullable
+
+
+def _guess_matches(context: Context, node: TableJoin, key: Expression, row: str) -> None:
+    """Look at the first slot of every key, then search for the few keys that do not lie there.
+
+    The first look has no branches. A processor that has to foresee which keys share a slot is
+    often wrong, and pays more for that than for the look.
+    """
+    writer = context.writer
+    context.made.uses_retry = True
+    table = table_layout(node, context.made.tables.index(node)).prefix
+    writer.line(f"slots = i64s({table}_index)")
+    writer.line("again = 0")
+    with writer.block("for place in range(chosen):"):
+        writer.line(f"row = {row}")
+        value = context.input_scope().value(key)
+        at = writer.let(f"first_slot({hash_code([value])}, {table}_mask)", "a")
+        number = writer.let(f"number_in(slots[{at}])", "m")
+        writer.line(f"matches[place] = {number}")
+        writer.line("retry[again] = place")
+        writer.line(f"again += 1 if ({number} < 0) | ({table}_keys[{at}] != {value.word}) else 0")
+    writer.line("misses = 0")
+    with writer.block("for guess in range(again):"):
+        writer.line("place = retry[guess]")
+        writer.line(f"row = {row}")
+        number = match_number(context, node, [context.input_scope().value(key)])
+        writer.line(f"matches[place] = {number}")
+        writer.line(f"misses += 1 if {number} < 0 else 0")
 
 
 def _early_key(chain: Chain, rest: Sequence[Node]) -> list[Expression] | None:

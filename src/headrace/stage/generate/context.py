@@ -94,6 +94,8 @@ class KernelText:
     uses_selection: bool = False
     uses_hashes: bool = False
     uses_matches: bool = False
+    uses_retry: bool = False
+    uses_known: bool = False
 
 
 class Context:
@@ -194,6 +196,20 @@ class Context:
                 self.need_store("place")
         return number, writer.let(local_entry(layout, number), "e")
 
+    def find_by_match(
+        self, scope: Scope, key: Sequence[str], layout: StoreLayout
+    ) -> tuple[str, str]:
+        """The same for a key that comes from a static table: looked up once for each of its
+        records and window, then remembered under the number of the record."""
+        writer = self.writer
+        kept = writer.let("known[matches[place]]", "k")
+        number = writer.let(f"{kept} & TAG", "m")
+        with scope.branch(f"if {kept} >> NUMBER_SHIFT != serial:"):
+            found, _ = self.find_or_insert(scope, key, layout)
+            writer.line(f"known[matches[place]] = (serial << NUMBER_SHIFT) | {found}")
+            writer.line(f"{number} = {found}")
+        return number, writer.let(local_entry(layout, number), "e")
+
     def note_change(self, entry: str, number: str) -> None:
         """Remember that a record has changed since the last snapshot."""
         with self.writer.block(f"if {entry}.epoch != epoch:"):
@@ -222,6 +238,10 @@ class Context:
             head.line("selection = i32s(task.selection)")
         if self.made.uses_matches:
             head.line("matches = i32s(task.matches)")
+        if self.made.uses_retry:
+            head.line("retry = i32s(task.retry)")
+        if self.made.uses_known:
+            head.line("known = i64s(task.known)")
         if self.made.uses_hashes:
             head.line("hashes = i64s(task.hashes)")
         for k, node in enumerate(self.made.tables):
@@ -235,6 +255,8 @@ class Context:
             head.line("pane_start = NO_WINDOW")
             head.line("store = Store(0)")
             head.line("epoch = 0")
+            if self.made.uses_known:
+                head.line("serial = 0")
             for part in LOCATION:
                 head.line(f"window_{part} = 0")
         return head.text()

@@ -31,4 +31,4 @@ def table_layout(node: TableJoin, k: int) -> StoreLayout:
     values = tuple(
         (f"value_{j}", node.table.schema[name]) for j, (name, _) in enumerate(node.taken)
     )
-    return StoreLayout(f"table{k}", keys, values)
+    return StoreLayout(f"table{k}", keys, values, is_static=True)

@@ -80,8 +80,12 @@ def match_number(context: Context, node: TableJoin, keys: Sequence[Value]) -> st
     layout = table_layout(node, context.made.tables.index(node))
     valid = " and ".join(key.valid for key in keys if key.valid is not None)
     plain = [Value(key.type.required, key.words) for key in keys]
-    arguments = ", ".join([located(layout), hash_code(plain), *call_arguments(plain)])
-    probe = f"{layout.prefix}_probe({arguments})"
+    where, find = located(layout), "probe"
+    if layout.keys_beside_slots:
+        p, find = layout.prefix, "match"
+        where = f"{p}_index, {p}_mask, {p}_keys"
+    arguments = ", ".join([where, hash_code(plain), *call_arguments(plain)])
+    probe = f"{layout.prefix}_{find}({arguments})"
     return writer.let(f"{probe} if {valid} else -1" if valid else probe, "m")
 
 

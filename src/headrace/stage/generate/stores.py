@@ -26,6 +26,12 @@ class StoreLayout:
     keys: tuple[DataType, ...]
     values: tuple[tuple[str, DataType], ...] = ()
     in_state: bool = False
+    is_static: bool = False  # a table, which is filled once
+
+    @property
+    def keys_beside_slots(self) -> bool:
+        """Does the index itself hold the keys?"""
+        return self.is_static and len(self.keys) == 1 and self.keys[0].is_integer
 
     @property
     def entry(self) -> str:
@@ -145,6 +151,8 @@ def locate(writer: Writer, layout: StoreLayout, store: str) -> None:
     """Put into locals where the records of a store are; valid until the host makes room."""
     for part, field in LOCATION.items():
         writer.line(f"{layout.prefix}_{part} = {store}.{field}")
+    if layout.keys_beside_slots:
+        writer.line(f"{layout.prefix}_keys = i64s({store}.slot_keys)")
 
 
 def local_entry(layout: StoreLayout, number: str) -> str:
@@ -185,6 +193,21 @@ def {p}_find(store, key_hash{arguments}):
     if number < 0 and store.old_index != 0:
         number = {p}_probe(store.old_index, store.old_mask, chunks, shift, key_hash{arguments})
     return number
+"""
+
+
+def match_text(layout: StoreLayout) -> str:
+    """match(index, mask, keys, hash, key): the same through the keys beside the slots."""
+    return f"""
+@compiled
+def {layout.prefix}_match(index, mask, keys, key_hash, key_0):
+    slots = i64s(index)
+    at = first_slot(key_hash, mask)
+    while slots[at] != 0:
+        if keys[at] == key_0:
+            return number_in(slots[at])
+        at = (at + 1) & mask
+    return -1
 """
 
 

@@ -32,10 +32,13 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
             context.leave("NEED_MEMORY", "place")
         writer.line("store = Store(pane)")
         writer.line("epoch = store.epoch")
+        if context.made.uses_known:
+            writer.line("serial = store.serial")
         locate(writer, layout, "store")
         writer.line(f"pane_start = {start}")
     context.prefetch(layout)
-    number, entry = context.find_or_insert(scope, node.key, layout)
+    find = context.find_by_match if context.made.uses_known else context.find_or_insert
+    number, entry = find(scope, node.key, layout)
 
     def room(count: str) -> None:
         """Memory for the bytes of a string, or the row is run again when there is some."""
