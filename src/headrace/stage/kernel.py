@@ -65,6 +65,7 @@ class Kernel:
         self._address = self.task.address
         # written for every block, so without the way through descriptors
         self._input, self._row = cell(self.task, "input"), cell(self.task, "row")
+        self._first, self._last = cell(self.task, "first"), cell(self.task, "last")
         self._selected, self._out = cell(self.task, "selected"), cell(self.task, "output")
         self._memory: list[Any] = []  # what the task's addresses point to
         self.block: Block | None = None
@@ -178,6 +179,7 @@ class Kernel:
         """Begin with a block of input."""
         self.block, self._row_heaps = block, None
         self._input.value, self._row.value = block.address, 0
+        self._first.value, self._last.value = 0, block.rows
         self._selected.value = NOT_SELECTED
 
     def run(self) -> int:
@@ -306,8 +308,8 @@ class Kernel:
             self.output.rows = task.written
         if self.late_output is not None:
             self.late_output.rows = task.late_written
-        place = task.row
-        return int(self._selection[place]) if self.made.uses_selection else place
+        row = int(self._selection[task.row]) if self.made.uses_selection else task.row
+        return task.first + row
 
     def interpreted_twin(self) -> Kernel:
         """The same kernel, interpreted, with the same tables and the state of the row in work."""
