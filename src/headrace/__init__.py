@@ -16,7 +16,8 @@ from .expr import (
 from .expr import max_ as max
 from .expr import min_ as min
 from .expr import sum_ as sum
-from .job import Job, run
+from .handle import Job
+from .job import Engine, run, start
 from .plan.errors import (
     DataError,
     HeadraceError,
@@ -47,6 +48,7 @@ __all__ = [
     "DataError",
     "Expr",
     "HeadraceError",
+    "Engine",
     "Job",
     "MemoryBudgetError",
     "PipelineError",
@@ -75,6 +77,7 @@ __all__ = [
     "optional",
     "read",
     "run",
+    "start",
     "string",
     "sum",
     "table",

@@ -19,7 +19,7 @@ from rich.table import Table
 
 import headrace as hr
 from headrace import col
-from headrace.job import Job
+from headrace.handle import Job
 from headrace.observe.progress import live, short
 from headrace.stream import Stream
 

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
 from headrace.node.free_list import NO_UNIT
-from headrace.node.pool import Pool, ask_for_blocks, take, wanted
+from headrace.node.growth import draw
+from headrace.node.pool import Pool, ask_for_blocks, wanted
 from headrace.node.port import Port, consume, has_room, push, push_rows, room_wanted, want_room
 from headrace.node.readers import release, retain
 from headrace.node.schedulers.hooks import ready
 from headrace.stage.memory.records import compiled, i64s
-
-
-@compiled
-def record_of(block):
-    """The BlockRecord of a NodeBlock."""
-    return NodeBlock(block).block.address
-
 
 # ---- telling others ------------------------------------------------------------------------
 
@@ -98,7 +92,7 @@ def find_block(output):
     if output.block != 0:
         return True
     pool = Pool(output.pool)
-    block = take(pool)
+    block = draw(pool)
     if block == 0:
         block = ask_for_blocks(pool)
     output.block, output.published = block, 0

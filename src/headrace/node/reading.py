@@ -33,7 +33,7 @@ from headrace.node.unit import (
 )
 from headrace.stage.blocks.arrow import copy_block, fill_block
 from headrace.stage.blocks.arrow_text import FeedRecord
-from headrace.stage.clock import NEVER, ChannelRecord, ClockRecord, observe_block
+from headrace.stage.clock import FOREVER, NEVER, ChannelRecord, ClockRecord, observe_block
 from headrace.stage.memory.atomics import cas, fetch_add, load_relaxed, pause, store_release
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
@@ -146,25 +146,28 @@ def unlock(channel):
 def run_source(worker, unit):
     """Work on a split; claim one first, if there is none."""
     query, split = QueryRecord(unit.query), SplitRecord(unit.task)
+    cancelled = load_relaxed(query, "cancelled")
+    if cancelled != 0:
+        return FINISHED
     if unit.phase == NEXT:
         draining = load_relaxed(query, "draining")
         answer = claim(unit, split, draining)
         if answer != GO_ON:
             return answer
         unit.phase = ROWS
-    cancelled = load_relaxed(query, "cancelled")
-    if cancelled != 0:
-        return FINISHED
     channel = ChannelFeed(SplitsRecord(split.shared).channels)[split.channel]
     output = Output(unit.outputs)[channel.source]
     if split.request.offset < split.end:
         return give_block(worker, unit, split, channel, output)
-    if not has_places(output):
+    silent = Output(unit.outputs)[unit.sources + channel.source]
+    if not has_places(output) or not has_places(silent):
         return BLOCKED
     mark = unit.mark
     mark.kind, mark.value, mark.serial = SPLIT, watermark_of(channel, split), split.serial
     mark.channel, mark.ended, mark.due = split.channel, split.ended, split.due
     give_mark(worker, output, mark)
+    mark.value = FOREVER  # of these outputs: they read other sources
+    give_mark(worker, silent, mark)
     if split.users != 0:
         fetch_add(FeedUsers(split.users), "count", -1)
     unit.phase = NEXT

@@ -22,7 +22,8 @@ from headrace.node.emit import (
     ready_to_write,
 )
 from headrace.node.histogram import Histogram, note
-from headrace.node.port import END, MARKER, ROWS as ROW_SLICE, SPLIT, WATERMARK, Port, peek
+from headrace.node.port import END, MARKER, SPLIT, WATERMARK, Port, peek
+from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
@@ -42,7 +43,6 @@ from headrace.node.unit import (
     WRITE,
     Edge,
     QueryRecord,
-    Unit,
 )
 from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed

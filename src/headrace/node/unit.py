@@ -90,7 +90,8 @@ class Unit:
     edges: i64
     partial: i64 = line()  # fixed: the kernel gives its windows out after each split
     expected: i64  # fixed: address of how many edges a split comes through, by channel
-    outputs: i64  # fixed: of a source: address of the Output of each of its sources
+    outputs: i64  # fixed: of a source unit: address of the Output of each source, and behind them
+    sources: i64  # (`sources` is their number) those that only hear where its splits end
     latency: i64  # fixed: of a sink: histogram for the latency of blocks
     phase: i64 = line()
     request: i64  # what the host has to do

@@ -17,7 +17,6 @@ from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
     BLOCKED,
-    FINISHED,
     HOST,
     KERNEL,
     MERGE,

@@ -27,6 +27,4 @@ def next_task(address):
 def on_done(address):
     """See hooks."""
     turn = Turn(address)
-    return free_list.on_done(
-        FreeList(turn.scheduler), turn.unit, turn.worker, turn.rows, turn.ns
-    )
+    return free_list.on_done(FreeList(turn.scheduler), turn.unit, turn.worker, turn.rows, turn.ns)
