@@ -17,7 +17,13 @@ from .expr import max_ as max
 from .expr import min_ as min
 from .expr import sum_ as sum
 from .job import Job, run
-from .plan.errors import DataError, HeadraceError, PipelineError, StateError
+from .plan.errors import (
+    DataError,
+    HeadraceError,
+    MemoryBudgetError,
+    PipelineError,
+    StateError,
+)
 from .plan.schema import Schema
 from .plan.types import (
     binary,
@@ -42,6 +48,7 @@ __all__ = [
     "Expr",
     "HeadraceError",
     "Job",
+    "MemoryBudgetError",
     "PipelineError",
     "Schema",
     "StateError",

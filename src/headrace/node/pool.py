@@ -32,6 +32,9 @@ class Pool:
     top: i64 = line()
     capacity: i64 = line()  # fixed: blocks at most
     count: i64  # of blocks that belong to it; written by the memory manager
+    low: i64  # fewer free blocks than this: ask for more; 0: it grows no more (see `growth`)
+    bell: i64  # the address of a Word that wakes who makes more; 0: nobody does
+    asked: i64  # the bell was rung and not yet answered
     blocks: array(i64) = line()  # addresses by number
 
 

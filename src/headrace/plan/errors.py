@@ -35,3 +35,7 @@ class StateError(HeadraceError):
 
 class DataError(HeadraceError):
     """Data that a source, a table or a sink cannot take as it is."""
+
+
+class MemoryBudgetError(HeadraceError):
+    """An operator cannot get the memory that it needs to run at all."""
