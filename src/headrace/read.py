@@ -51,7 +51,7 @@ def generate(
     output: str | Sequence[str] | Mapping[str, Any],
     rows: int | None = None,
     channels: int = 1,
-    rate: float | None = None,
+    rate: Any = None,
     clock: Clock | None = None,
     name: str | None = None,
 ) -> Stream:
@@ -59,7 +59,8 @@ def generate(
 
     The function gets 0, 1, 2, ... and gives a value for each name in `output` (which may map names
     to types). Of n channels, channel c makes the rows c, c + n, c + 2 n, ... `rate` is in rows per
-    second, over all channels.
+    second, over all channels, or in steps: `[(1000, "10s"), (5000, "10s")]` is ten seconds at 1000
+    rows per second, then 5000 for good. Without, rows come as fast as they are taken.
 
     >>> generate(lambda i: (i // 10, i * 0.5), output=["user", "price"], rows=1000)
     Stream(user: int64, price: float64)
@@ -76,7 +77,7 @@ def index(
     rows: int | None = None,
     *,
     channels: int = 1,
-    rate: float | None = None,
+    rate: Any = None,
     clock: Clock | None = None,
     name: str | None = None,
 ) -> Stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from headrace.plan.schema import Field, Schema
 from headrace.plan.types import int64
 
 from .clock import Clock, WallClock
+from .rates import SECOND, Rate
 
 INDEX = "index"
 
@@ -23,7 +25,7 @@ class IndexSource:
     """One column `index`: 0, 1, 2, ... up to a number of rows, or without end.
 
     Of n channels, channel c has the indices c, c + n, c + 2 n, ...; a rate is in rows per second,
-    over all channels, counted from the moment a channel is opened.
+    over all channels, or steps of rates (`Rate.of`), counted from the moment a channel is opened.
 
     Guarantees: replayable; a position is the number of rows that a channel has given.
 
@@ -39,23 +41,21 @@ class IndexSource:
         rows: int | None = None,
         *,
         channels: int = 1,
-        rate: float | None = None,
+        rate: Any = None,
         clock: Clock | None = None,
     ) -> None:
         if rows is not None and rows < 0:
             raise DataError(f"rows={rows}: cannot be negative")
         if channels < 1:
             raise DataError(f"channels={channels}: there must be at least one")
-        if rate is not None and not rate > 0:
-            raise DataError(f"rate={rate}: must be above zero; leave it out for full speed")
-        self._rows, self._channels, self._rate = rows, channels, rate
+        self._rows, self._channels, self._rate = rows, channels, Rate.of(rate)
         self._clock = clock or WallClock()
 
     def __str__(self) -> str:
         said = "generate, " + ("endless" if self._rows is None else f"{self._rows:,} rows")
         if self._channels > 1:
             said += f" in {self._channels} channels"
-        return said if self._rate is None else f"{said} at {self._rate:,g}/s"
+        return said if self._rate is None else f"{said} at {self._rate}"
 
     def schema(self) -> Schema:
         """The one column."""
@@ -89,7 +89,7 @@ class IndexSource:
             step=self._channels,
             start=start or 0,
             stop=count if stop is None else stop,
-            rate=None if self._rate is None else self._rate / self._channels,
+            rate=self._rate and self._rate.shared(self._channels),
             clock=self._clock,
             empty=columns is not None and INDEX not in columns,
         )
@@ -122,7 +122,7 @@ class IndexReader:
         step: int,
         start: int,
         stop: int | None,
-        rate: float | None,
+        rate: Rate | None,
         clock: Clock,
         empty: bool,
     ) -> None:
@@ -139,7 +139,7 @@ class IndexReader:
             return Batch(None, start, ended=not self._closed.is_set())
         due = self._due()
         if due <= start and self._rate is not None:
-            first_due = self._opened + (start + 1 - self._start) / self._rate
+            first_due = self._opened + self._rate.due(start - self._start) / SECOND
             self._clock.wait(first_due, timeout, self._closed)
             # Whatever rounding says of the rest, the row that was waited for is due by then.
             due = max(self._due(), start + (self._clock.now() >= first_due))
@@ -159,9 +159,9 @@ class IndexReader:
         end = unbounded if self._stop is None else self._stop
         if self._rate is None:
             return end
-        # A hair more than has passed, for sums of tenths of seconds that just miss a whole row.
-        passed = (self._clock.now() - self._opened) * self._rate + 1e-6
-        return min(end, self._start + int(passed))
+        # To the next nanosecond, for sums of tenths of seconds that just miss a whole row.
+        passed = round((self._clock.now() - self._opened) * SECOND)
+        return min(end, self._start + self._rate.rows_due(passed))
 
     def _rows(self, start: int, end: int) -> pa.RecordBatch:
         first = self._first + start * self._step
