@@ -22,6 +22,7 @@ from .connect.kafka_decode import Decoder
 from .connect.memory import MemorySource
 from .connect.parquet import ParquetSource
 from .connect.parquet_format import ParquetFormat
+from .connect.replay import ReplaySource
 from .connect.watch import Watch, WatchedSource
 from .plan import build
 from .plan.checks import Place
@@ -43,6 +44,36 @@ def memory(data: Any, *, schema: Any = None, name: str | None = None) -> Stream:
     Stream(n: int8)
     """
     return _stream("read.memory", name, lambda: MemorySource(data, schema=schema))
+
+
+def replay(
+    table: Any,
+    *,
+    time: str | None = None,
+    span: Any = None,
+    rows: int | None = None,
+    rate: Any = None,
+    channels: int = 1,
+    clock: Clock | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Rows of a table in memory, round after round, `rows` of them or without end.
+
+    `table` is one of those of `memory`. In each round the `time` column goes on where the round
+    before ended: it is moved by `span`, a duration for timestamps and a plain number for int64,
+    which by default is the largest time minus the smallest, plus 1. Of n channels, each has every
+    n-th row of a round. `rate` is that of `generate`.
+
+    >>> replay({"at": [0, 5], "n": [1, 2]}, time="at", span=10, rows=1_000)
+    Stream(at: int64, n: int64)
+    """
+    return _stream(
+        "read.replay",
+        name,
+        lambda: ReplaySource(
+            table, time=time, span=span, rows=rows, rate=rate, channels=channels, clock=clock
+        ),
+    )
 
 
 def generate(

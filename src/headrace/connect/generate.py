@@ -16,7 +16,8 @@ from headrace.plan.schema import Field, Schema
 from headrace.plan.types import int64
 
 from .clock import Clock, WallClock
-from .rates import SECOND, Rate
+from .pacer import Pacer
+from .rates import Rate
 
 INDEX = "index"
 
@@ -126,10 +127,11 @@ class IndexReader:
         clock: Clock,
         empty: bool,
     ) -> None:
-        self._first, self._step, self._rate, self._clock = first, step, rate, clock
-        self._start, self._position, self._stop = start, start, stop
+        self._first, self._step = first, step
+        self._position, self._stop = start, stop
+        self._last = np.iinfo(np.int64).max // step if stop is None else stop
         self._empty = empty  # no column is wanted, only the number of rows
-        self._opened = clock.now()
+        self._pacer = Pacer(rate, clock, start)
         self._closed = threading.Event()
 
     def poll(self, max_rows: int, timeout: float) -> Batch:
@@ -137,31 +139,16 @@ class IndexReader:
         start = self._position
         if start == self._stop:
             return Batch(None, start, ended=not self._closed.is_set())
-        due = self._due()
-        if due <= start and self._rate is not None:
-            first_due = self._opened + self._rate.due(start - self._start) / SECOND
-            self._clock.wait(first_due, timeout, self._closed)
-            # Whatever rounding says of the rest, the row that was waited for is due by then.
-            due = max(self._due(), start + (self._clock.now() >= first_due))
+        due = self._pacer.due(start, timeout, self._closed)
         if self._closed.is_set() or due <= start:
             return Batch(None, start)
-        end = min(start + max_rows, due)
+        end = min(start + max_rows, due, self._last)
         self._position = end
         return Batch(self._rows(start, end), end, ended=end == self._stop)
 
     def close(self) -> None:
         """Give no more rows; a poll that waits comes back."""
         self._closed.set()
-
-    def _due(self) -> int:
-        """The position behind the rows that may be given now."""
-        unbounded = np.iinfo(np.int64).max // self._step
-        end = unbounded if self._stop is None else self._stop
-        if self._rate is None:
-            return end
-        # To the next nanosecond, for sums of tenths of seconds that just miss a whole row.
-        passed = round((self._clock.now() - self._opened) * SECOND)
-        return min(end, self._start + self._rate.rows_due(passed))
 
     def _rows(self, start: int, end: int) -> pa.RecordBatch:
         first = self._first + start * self._step
