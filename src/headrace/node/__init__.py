@@ -13,6 +13,8 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     free_list.py   units that are ready; find-work; `lru`          Streams figs. 4-6
     parking.py     spin, prepare, scan again, park                 Streams §4.1.3
     futex.py       the system calls under parking
+    histogram.py   latencies, counted by compiled code
+    pace.py        when the rows of a source are due
 
 Inside compiled code a statement has at most one call that waits in a loop: the explorer merges
 states by a function's locals and the results of the statement it is in.
