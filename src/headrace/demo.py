@@ -20,7 +20,8 @@ from rich.table import Table
 import headrace as hr
 from headrace import col
 from headrace.job import Job
-from headrace.observe.progress import live, short
+from headrace.observe.numbers import short
+from headrace.observe.progress import live
 from headrace.stream import Stream
 
 RATE = 1_500_000  # events per second of wall clock
