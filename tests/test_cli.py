@@ -36,7 +36,7 @@ def test_the_version(capsys):
         (["demo", "--seconds", "0"], "0 is not a time above zero"),
         (["demo", "--seconds", "-1"], "-1 is not a time above zero"),
         (["demo", "--seconds", "nan"], "nan is not a time above zero"),
-        (["demo", "--seconds", "soon"], "invalid _seconds value"),
+        (["demo", "--seconds", "soon"], "invalid seconds value"),
         (["bench", "stage", "--rows", "0"], "0 is not above zero"),
         (["bench", "stage", "--repeat", "x"], "invalid"),
         (["bench", "stage", "--figure", "ysb"], "no figure 'ysb'; there are: ysb_fused, "),

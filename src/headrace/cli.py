@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from .bench.arguments import add_bench, count, seconds, writable
+
 DEFAULT_PLOT = "headrace-demo.png"
 
 
@@ -61,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headrace {_version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
     _add_demo(commands)
-    _add_bench(commands)
+    add_bench(commands)
     _add_dev(commands)
     doctor = commands.add_parser("doctor", help="versions, machine, cache, and whether it works")
     doctor.set_defaults(command=_doctor)
@@ -70,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser("demo", help="count ad views per campaign, live, for a few seconds")
-    demo.add_argument("--seconds", type=_seconds, default=5.0, help="how long (default: 5)")
+    demo.add_argument("--seconds", type=seconds, default=5.0, help="how long (default: 5)")
     demo.add_argument(
         "--plot",
         type=Path,
@@ -81,67 +83,18 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.set_defaults(command=_demo)
 
 
-def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    bench = commands.add_parser("bench", help="measure")
-    kinds = bench.add_subparsers(title="what to measure", required=True, metavar="what")
-    stage = kinds.add_parser("stage", help="one stage on one thread, as ratios to Polars on two")
-    stage.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
-    stage.add_argument(
-        "--figure",
-        action="append",
-        default=[],
-        type=_figure,
-        metavar="NAME",
-        help="only this figure; may be given again",
-    )
-    stage.add_argument("--rows", type=_count, help="rows of each figure (default: its own number)")
-    stage.add_argument("--repeat", type=_count, default=7, help="timed rounds (default: 7)")
-    stage.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
-    stage.set_defaults(command=_bench_stage)
-
-
 def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     dev = commands.add_parser("dev", help="servers to try things with, on this machine only")
     servers = dev.add_subparsers(title="servers", required=True, metavar="server")
     kafka = servers.add_parser("kafka", help="a real Kafka broker")
     verbs = kafka.add_subparsers(title="what to do", required=True, metavar="what")
     up = verbs.add_parser("up", help="start it; fetched from Maven Central the first time")
-    up.add_argument("--port", type=_count, help="where it listens (default: 9092)")
+    up.add_argument("--port", type=count, help="where it listens (default: 9092)")
     up.set_defaults(command=_dev_kafka_up)
     down = verbs.add_parser("down", help="stop it and remove its data")
     down.set_defaults(command=_dev_kafka_down)
     status = verbs.add_parser("status", help="does it run? exit code 1 if not")
     status.set_defaults(command=_dev_kafka_status)
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a time above zero")
-    return seconds
-
-
-def _count(text: str) -> int:
-    count = int(text.replace("_", ""))
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero")
-    return count
-
-
-def _figure(text: str) -> str:
-    from .bench.figures import FIGURES
-
-    if text not in FIGURES:
-        raise argparse.ArgumentTypeError(f"no figure {text!r}; there are: {', '.join(FIGURES)}")
-    return text
-
-
-def _writable(path: Path) -> None:
-    """Say now, not after the run, that a picture cannot be written."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a picture in it")
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} for the plot {path.name}")
 
 
 # ---- commands --------------------------------------------------------------------------------
@@ -150,19 +103,8 @@ def _writable(path: Path) -> None:
 def _demo(options: argparse.Namespace) -> int:
     from . import demo
 
-    _writable(options.plot)
+    writable(options.plot)
     return 0 if demo.run(options.seconds, options.plot) else 1
-
-
-def _bench_stage(options: argparse.Namespace) -> int:
-    from .bench import stage
-    from .bench.figures import Settings
-
-    if options.plot is not None:
-        _writable(options.plot)
-    settings = Settings(rows=options.rows, repeat=options.repeat)
-    stage.run(options.figure, settings=settings, as_json=options.json, plot=options.plot)
-    return 0  # a missed figure is a finding, not a failure of the command
 
 
 def _dev_kafka_up(options: argparse.Namespace) -> int:

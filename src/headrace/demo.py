@@ -19,8 +19,14 @@ from rich.table import Table
 
 import headrace as hr
 from headrace import col
+<<<<<<< HEAD
 from headrace.handle import Job
 from headrace.observe.progress import live, short
+=======
+from headrace.job import Job
+from headrace.observe.numbers import short
+from headrace.observe.progress import live
+>>>>>>> 3725f7ed87fce618ddb9daa21d7b73ae70d34b1f
 from headrace.stream import Stream
 
 RATE = 1_500_000  # events per second of wall clock

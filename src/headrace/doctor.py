@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 import headrace as hr
-from headrace.observe.progress import short
+from headrace.observe.numbers import short
 from headrace.stage import cache
 
 NEEDED = ("headrace", "numba", "llvmlite", "numpy", "pyarrow", "rich")
