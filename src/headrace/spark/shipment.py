@@ -18,6 +18,7 @@ from pathlib import Path
 
 from headrace.connect.null import NullSink
 from headrace.connect.parquet_sink import ParquetSink
+from headrace.connect.spark_frame import SparkFrame
 from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transform
 from headrace.plan.planner import StagePlan
 
@@ -70,6 +71,17 @@ class Shipment:
             for node in stage.inputs
             if isinstance(node, Source)
         }
+
+    @cached_property
+    def planned(self) -> dict[str, tuple[str, ...]]:
+        """The channels of the sources that our planner plans: Spark plans those of DataFrames."""
+        return {name: found for name, found in self.channels.items() if name not in self.frames}
+
+    @cached_property
+    def frames(self) -> frozenset[str]:
+        """The sources that are DataFrames."""
+        found = self.sources.items()
+        return frozenset(n for n, (_, node) in found if isinstance(node.connector, SparkFrame))
 
     @cached_property
     def levels(self) -> list[list[StagePlan]]:
