@@ -16,7 +16,7 @@ from .expr import (
 from .expr import max_ as max
 from .expr import min_ as min
 from .expr import sum_ as sum
-from .job import Job, run
+from .job import Job, explain, run
 from .plan.errors import DataError, HeadraceError, PipelineError, StateError
 from .plan.schema import Schema
 from .plan.types import (
@@ -53,6 +53,7 @@ __all__ = [
     "count",
     "date",
     "duration",
+    "explain",
     "float32",
     "float64",
     "from_millis",

@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 
 from headrace.plan.connector import is_replayable
 from headrace.plan.errors import PipelineError
-from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import Sink, Source
 from headrace.plan.planner import Plan, StagePlan
 
 from .batch_query import BatchQuery
 from .checkpoint import Checkpoint
 from .errors import carried, of_spark
+from .explain import explain_on_spark
 from .frames import Frames, with_files
 from .planning import write_times
 from .query import all_letters
@@ -227,17 +227,7 @@ class SparkJob:
 
     def explain(self) -> str:
         """The plan, its stages, and how they lie on Spark."""
-        lines = [explain_plan(self.plan), "", "On Spark"]
-        shipped = self._shipment
-        channels = sum(len(node.connector.channels()) for node in self._sources)
-        lines.append(f"  source stages: {len(self._sources)} sources, {channels} channels")
-        if shipped is not None:
-            for number, level in enumerate(shipped.levels, 1):
-                names = ", ".join(f"stage {stage.number}" for stage in level)
-                lines.append(f"  keyed level {number}: {names}, {shipped.shards} shards")
-            staged = ", ".join(n for n in self._sink_names if n in shipped.staged) or "none"
-            lines.append(f"  sinks staged in tasks: {staged}; the others live on the driver")
-        return "\n".join(lines)
+        return explain_on_spark(self.plan, self._shipment.shards if self._shipment else None)
 
     def progress(self) -> SparkProgress:
         """How far the job is: rows, rates, batches, state, and the same for every operator."""

@@ -22,6 +22,7 @@ from headrace.connect.spark_frame import SparkFrame
 from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transform
 from headrace.plan.planner import StagePlan
 
+from .errors import SparkError
 from .wire import DRIVER, shard_labels
 
 
@@ -172,8 +173,14 @@ def receive(path: str) -> Shipment:
     """The shipment in a file; read once in each process."""
     known = _received.pop(path, None)
     if known is None:
-        with open(path, "rb") as file:
-            folders, content = pickle.load(file)
+        try:
+            with open(path, "rb") as file:
+                folders, content = pickle.load(file)
+        except FileNotFoundError:
+            raise SparkError(
+                f"a task does not find the pipeline at {path}\n  fix: give checkpoint= a folder "
+                "that all machines of the cluster see under the same path"
+            ) from None
         # user modules are found where the driver found them
         sys.path.extend(folder for folder in folders if folder not in sys.path)
         known = pickle.loads(content)
