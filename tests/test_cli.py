@@ -101,7 +101,7 @@ def test_the_doctor_names_what_is_missing_and_how_to_get_it(capsys, monkeypatch)
 
 
 def test_the_doctor_says_what_does_not_work(capsys, monkeypatch):
-    def fail(output):
+    def fail(output, engine):
         raise OSError("disk full")
 
     monkeypatch.setattr(doctor.hr, "run", fail)

@@ -1,4 +1,4 @@
-"""The command `headrace`: demo, bench, dev, doctor.
+"""The command `headrace`: run, demo, bench, cluster, dev, doctor.
 
 >>> main(["--version"])
 Traceback (most recent call last):
@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -62,12 +63,56 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"headrace {_version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+    _add_run(commands)
     _add_demo(commands)
+<<<<<<< HEAD
     add_bench(commands)
+=======
+    _add_bench(commands)
+    _add_cluster(commands)
+>>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
     _add_dev(commands)
     doctor = commands.add_parser("doctor", help="versions, machine, cache, and whether it works")
     doctor.set_defaults(command=_doctor)
     return parser
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        choices=("spark", "node", "thread"),
+        help="where to run (default: HEADRACE_ENGINE, or spark)",
+    )
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser("run", help="run the outputs that a Python file makes")
+    run.add_argument("file", type=Path, help="its outputs are variables: out = stream.write...")
+    _add_engine(run)
+    run.add_argument("--master", metavar="URL", help="Spark's (default: all cores here)")
+    run.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="to go on from")
+    run.add_argument("--shards", type=_count, help="owners of keys (default: one per core)")
+    run.add_argument("--batch-rows", type=_count, help="the most rows of a micro-batch")
+    run.add_argument("--trigger", metavar="TIME", help="between micro-batches, e.g. '5 seconds'")
+    run.add_argument("--workers", type=_count, help="threads of the node engine")
+    run.add_argument("--seconds", type=_seconds, help="stop reading after so long")
+    run.add_argument("--explain", action="store_true", help="show the plan, and run nothing")
+    run.set_defaults(command=_run)
+
+
+def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    cluster = commands.add_parser("cluster", help="a Spark cluster to try, on this machine only")
+    verbs = cluster.add_subparsers(title="what to do", required=True, metavar="what")
+    up = verbs.add_parser("up", help="start a master and workers")
+    up.add_argument("--workers", type=_count, default=2, help="how many (default: 2)")
+    up.add_argument("--cores", type=_count, default=1, help="of each worker (default: 1)")
+    up.add_argument("--memory", default="1g", help="of each worker (default: 1g)")
+    up.add_argument("--port", type=_count, help="where the master listens (default: 7077)")
+    up.set_defaults(command=_cluster_up)
+    down = verbs.add_parser("down", help="stop it and remove its files")
+    down.set_defaults(command=_cluster_down)
+    status = verbs.add_parser("status", help="does it run? exit code 1 if not")
+    status.set_defaults(command=_cluster_status)
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -80,6 +125,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         metavar="PATH",
         help=f"where the picture goes (default: {DEFAULT_PLOT} in this folder)",
     )
+    _add_engine(demo)
     demo.set_defaults(command=_demo)
 
 
@@ -103,8 +149,51 @@ def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _demo(options: argparse.Namespace) -> int:
     from . import demo
 
+<<<<<<< HEAD
     writable(options.plot)
     return 0 if demo.run(options.seconds, options.plot) else 1
+=======
+    _writable(options.plot)
+    with _spark_ended():
+        return 0 if demo.run(options.seconds, options.plot, engine=options.engine) else 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    from . import runner
+
+    with _spark_ended():
+        return runner.run(options)
+
+
+@contextmanager
+def _spark_ended() -> Iterator[None]:
+    """Leave no Java behind, not even for the moment after our end."""
+    try:
+        yield
+    finally:
+        if "pyspark" in sys.modules:
+            from .spark import close_session
+
+            close_session()
+
+
+def _cluster_up(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.cluster_up(options.workers, options.cores, options.memory, options.port)
+
+
+def _cluster_down(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.cluster_down()
+
+
+def _cluster_status(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.cluster_status()
+>>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
 
 
 def _dev_kafka_up(options: argparse.Namespace) -> int:

@@ -52,6 +52,46 @@ def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True
     return plan(nodes, fuse=fuse, prune=prune)
 
 
+def explain(
+    *outputs: Output,
+    engine: str | None = None,
+    shards: int | None = None,
+    fuse: str = "auto",
+    prune: bool = True,
+) -> str:
+    """What `run` would do with the same arguments, as text; nothing is started.
+
+    >>> from headrace import read
+    >>> said = explain(read.memory({"n": [1]}).write.collect(), engine="spark", shards=7)
+    >>> [line for line in said.splitlines() if "driver" in line]
+    ['  writes  sink_1: collect, on the driver; its rows cross: n: int64']
+    """
+    made = planned(outputs, fuse=fuse, prune=prune)
+    if engine_named(engine) != "spark":
+        return explain_plan(made)
+    from .spark import explain_on_spark
+
+    return explain_on_spark(made, shards)
+
+
+ENGINES = ("spark", "node", "thread")
+
+
+def engine_named(engine: str | None) -> str:
+    """The engine that is asked for: by name, by HEADRACE_ENGINE, or Spark.
+
+    >>> engine_named("node")
+    'node'
+    """
+    said = f"engine={engine!r}"
+    if engine is None:
+        engine = os.environ.get("HEADRACE_ENGINE") or ENGINES[0]
+        said = f"HEADRACE_ENGINE={engine}"
+    if engine not in ENGINES:
+        raise ValueError(f'{said}: use "spark", "node" or "thread"')
+    return engine
+
+
 def run(
     *outputs: Output,
     fuse: str = "auto",
@@ -60,7 +100,7 @@ def run(
     compiled: bool = True,
     seconds: float | None = None,
     watch: Callable[[Any], None] | None = None,
-    engine: str = "thread",
+    engine: str | None = None,
     workers: int | None = None,
     memory: int | None = None,
     master: str | None = None,
@@ -77,14 +117,15 @@ def run(
     so long. watch: called with the job again and again, to show progress. Ctrl-C stops reading;
     what was read is finished and committed.
 
-    engine: "thread" runs on this thread; "node" on `workers` threads (default: one per core), with
-    the same rows in the same order; "spark" on a cluster, `master` (default: all cores of this
-    machine) or the user's own `session`. There, `checkpoint` is the folder to go on from after a
-    failure, `shards` the number of owners of keys, `batch_rows` the most rows of a micro-batch and
-    `trigger` the least time between two, e.g. "5 seconds".
+    engine: "spark" is the default: on a cluster, `master` (default: all cores of this machine), or
+    in the user's own `session`, whose settings stay as they are. There, `checkpoint` is the folder
+    to go on from after a failure, `shards` the number of owners of keys, `batch_rows` the most rows
+    of a micro-batch and `trigger` the least time between two, e.g. "5 seconds", or "available now"
+    to stop when streaming DataFrames have given what they had. "node" runs on `workers` threads
+    (default: one per core) with the same rows in the same order, "thread" on this thread. The
+    environment variable HEADRACE_ENGINE says otherwise where no engine is named.
     """
-    if engine not in ("thread", "node", "spark"):
-        raise ValueError(f'engine={engine!r}: use "thread", "node" or "spark"')
+    engine = engine_named(engine)
     made = planned(outputs, fuse=fuse, prune=prune)
     try:
         if engine == "spark":

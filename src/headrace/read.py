@@ -22,7 +22,11 @@ from .connect.kafka_decode import Decoder
 from .connect.memory import MemorySource
 from .connect.parquet import ParquetSource
 from .connect.parquet_format import ParquetFormat
+<<<<<<< HEAD
 from .connect.replay import ReplaySource
+=======
+from .connect.spark_frame import SparkFrame
+>>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
 from .connect.watch import Watch, WatchedSource
 from .plan import build
 from .plan.checks import Place
@@ -269,6 +273,18 @@ def kafka(
             **options,
         ),
     )
+
+
+def spark(frame: Any, *, schema: Any = None, name: str | None = None) -> Stream:
+    """Rows of a Spark DataFrame, batch or streaming: `read.spark(spark.table("views"))`.
+
+    On Spark its partitions are read in place, in the session they belong to; other engines collect
+    a batch DataFrame and refuse a streaming one. Without `schema`, all columns are read but those
+    of types that headrace lacks, and a column is nullable if the DataFrame says so; with it, only
+    the columns that it names. Rows of a DataFrame have no order: a watermark moves from one
+    micro-batch to the next, and no row is late for another one of its batch.
+    """
+    return _stream("read.spark", name, lambda: SparkFrame(frame, schema=schema))
 
 
 def source(connector: Source, *, name: str | None = None) -> Stream:

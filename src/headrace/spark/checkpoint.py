@@ -2,7 +2,9 @@
 
 headrace.json    what the pipeline was: it must still fit the saved state
 headrace.lock    held by the job that runs here
+headrace.finished  there is nothing more to do, after a batch query
 headrace/        the plan on its way to the tasks
+frames/          batch DataFrames that are read beside streams
 spark/           offsets, commits and state, as Spark keeps them
 """
 
@@ -67,6 +69,11 @@ class Checkpoint:
         """Where the event times lie that tasks have reported."""
         return self.folder / "times"
 
+    @property
+    def frames(self) -> Path:
+        """Where batch DataFrames lie as files."""
+        return self.folder / "frames"
+
     def close(self) -> None:
         """Let others run here; a temporary folder goes."""
         self._lock.close()
@@ -101,8 +108,14 @@ class Checkpoint:
         _write(path, {**saved, "pipeline": now})
         return saved["id"], saved["shards"]
 
+    def finish(self) -> None:
+        """A batch query is over, and committed."""
+        (self.folder / "headrace.finished").touch()
+
     def has_finished(self) -> bool:
         """Were all sources read to their ends, and the last batch committed?"""
+        if (self.folder / "headrace.finished").exists():
+            return True
         last = _last(self.spark / "commits")
         if last is None or last != _last(self.spark / "offsets"):
             return False

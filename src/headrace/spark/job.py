@@ -13,19 +13,23 @@ from typing import Any, NoReturn
 
 from headrace.plan.connector import is_replayable
 from headrace.plan.errors import PipelineError
-from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import Sink, Source
-from headrace.plan.planner import Plan
+from headrace.plan.planner import Plan, StagePlan
 
+from .batch_query import BatchQuery
 from .checkpoint import Checkpoint
 from .errors import carried, of_spark
+from .explain import explain_on_spark
+from .frames import Frames, with_files
 from .planning import write_times
+from .query import all_letters
 from .running import COUNTERS
 from .session import open_session, own_session
 from .shipment import Shipment, send, without_sinks
 from .sinks import DriverSinks
-from .wire import ERROR, MESSAGE, METRICS, RESULT, SCHEMA, TIMES, Letter
+from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
 
+AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
 BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
 
@@ -57,10 +61,7 @@ class SparkJob:
         self._capacity, self._compiled = capacity, compiled
         self._started = time.perf_counter()
         self._ended: float | None = None
-        self._stages = plan.stages()
-        self._sources = [
-            node for s in self._stages for node in s.inputs if isinstance(node, Source)
-        ]
+        self._take_stages(plan.stages())
         sinks = [root for s in self._stages for root in s.roots if isinstance(root, Sink)]
         self._sink_names = [sink.name for sink in sinks]
         self._sinks = DriverSinks(sinks)
@@ -74,6 +75,11 @@ class SparkJob:
         self._query: Any = None
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
+
+    def _take_stages(self, stages: list[StagePlan]) -> None:
+        self._stages = stages
+        self._sources = [node for s in stages for node in s.inputs if isinstance(node, Source)]
+        self._frames = Frames(self._sources)
 
     def __repr__(self) -> str:
         return f"SparkJob({self.status}, {self.progress().rows_in:,} rows in)"
@@ -115,15 +121,19 @@ class SparkJob:
         assert self._checkpoint is not None
         if shards is not None and shards < 1:
             raise ValueError(f"shards={shards}: there is at least one")
+        if session is None and master is None:
+            session = self._frames.session
 
         def cores() -> int:
             return open_session(master, session).sparkContext.defaultParallelism
 
         identity, shards = self._checkpoint.agree(self._stages, shards, cores)
         self._sinks.open()
-        if self._checkpoint.has_finished():
+        if self._has_ended():
             return False
         spark = open_session(master, session)
+        if self._frames and not self._frames.are_one_batch:
+            self._take_stages(with_files(self._stages, self._checkpoint.frames))
         stop_file = self._checkpoint.plans / "stop"
         stop_file.unlink(missing_ok=True)
         self._shipment = Shipment(
@@ -140,25 +150,21 @@ class SparkJob:
             compiled=self._compiled,
         )
         path = str(send(self._shipment, self._checkpoint.plans))
-        self._query = self._write(own_session(spark, shards), path, trigger)
+        made = self._frames.own_session if self._frames else own_session
+        self._query = self._write(made(spark, shards), path, trigger)
         self.status = "running"
         return True
 
     def _write(self, spark: Any, path: str, trigger: str | None) -> Any:
         """The query: source stages, levels of keyed stages, and the commit."""
-        from .source import FORMAT, HeadraceSource
-
         assert self._shipment is not None and self._checkpoint is not None
-        spark.dataSource.register(HeadraceSource)
-        letters = spark.readStream.format(FORMAT).option("plan", path).load()
-        for level in range(len(self._shipment.levels)):
-            from .keyed import KeyedLevel
-
-            letters = letters.groupBy("shard").transformWithStateInPandas(
-                KeyedLevel(path, level), SCHEMA, "Append", "None"
-            )
+        letters = all_letters(spark, self._shipment, self._frames, path)
+        if self._frames.are_one_batch:
+            return BatchQuery(letters, self._commit)
         writer = letters.writeStream.outputMode("append").foreachBatch(self._commit)
-        if trigger is not None:
+        if trigger == AVAILABLE_NOW:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         return writer.option("checkpointLocation", str(self._checkpoint.spark)).start()
 
@@ -174,13 +180,16 @@ class SparkJob:
             for letter in letters:
                 if letter.kind == ERROR:
                     raise carried(letter.payload)
-            assert self._shipment is not None
+            assert self._shipment is not None and self._checkpoint is not None
             if letters:
-                name = self._shipment.batch_name(letters[0].batch)
+                number = batch_id + 1 if self._frames else letters[0].batch
+                name = self._shipment.batch_name(number)
                 results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
                 self._sinks.commit(name, results)
-                self._keep_times(letters)
+                self._keep_times([x for x in letters if x.kind == TIMES])
             self._count([x for x in letters if x.kind == METRICS])
+            if self._frames.are_one_batch:
+                self._checkpoint.finish()
             self._batches += 1
             self._batch_seconds = time.perf_counter() - started
         except Exception as error:
@@ -193,13 +202,13 @@ class SparkJob:
         assert self._checkpoint is not None
         times: dict[str, dict[str, int | None]] = {}
         for letter in letters:
-            if letter.kind == TIMES:
-                channel, largest = json.loads(letter.payload)
-                found = times.setdefault(letter.port, {})
-                known = found.get(channel)
-                if known is None or (largest is not None and largest > known):
-                    found[channel] = largest
-        write_times(self._checkpoint.times, letters[0].batch, times)
+            channel, largest = json.loads(letter.payload)
+            found = times.setdefault(letter.port, {})
+            known = found.get(channel)
+            if known is None or (largest is not None and largest > known):
+                found[channel] = largest
+        if letters:
+            write_times(self._checkpoint.times, letters[0].batch, times)
 
     def _count(self, letters: list[Letter]) -> None:
         with self._lock:
@@ -218,17 +227,7 @@ class SparkJob:
 
     def explain(self) -> str:
         """The plan, its stages, and how they lie on Spark."""
-        lines = [explain_plan(self.plan), "", "On Spark"]
-        shipped = self._shipment
-        channels = sum(len(node.connector.channels()) for node in self._sources)
-        lines.append(f"  source stages: {len(self._sources)} sources, {channels} channels")
-        if shipped is not None:
-            for number, level in enumerate(shipped.levels, 1):
-                names = ", ".join(f"stage {stage.number}" for stage in level)
-                lines.append(f"  keyed level {number}: {names}, {shipped.shards} shards")
-            staged = ", ".join(n for n in self._sink_names if n in shipped.staged) or "none"
-            lines.append(f"  sinks staged in tasks: {staged}; the others live on the driver")
-        return "\n".join(lines)
+        return explain_on_spark(self.plan, self._shipment.shards if self._shipment else None)
 
     def progress(self) -> SparkProgress:
         """How far the job is: rows, rates, batches, state, and the same for every operator."""
@@ -326,7 +325,7 @@ class SparkJob:
         except Exception as error:
             self._raise(error)
         if over:
-            self._close("stopped")
+            self._close("finished" if self._has_ended() else "stopped")
         elif self._has_ended():
             self._stop_query()
             self._close("finished")
@@ -340,7 +339,7 @@ class SparkJob:
 
     def _has_ended(self) -> bool:
         assert self._checkpoint is not None
-        return self._checkpoint.has_finished()
+        return not self._frames.any_streams and self._checkpoint.has_finished()
 
     def _raise(self, error: Exception) -> NoReturn:
         """The error of a task or a sink, without the way it took; or what Spark says."""
