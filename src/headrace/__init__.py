@@ -16,9 +16,8 @@ from .expr import (
 from .expr import max_ as max
 from .expr import min_ as min
 from .expr import sum_ as sum
-<<<<<<< HEAD
 from .handle import Job
-from .job import Engine, run, start
+from .job import Engine, explain, run, start
 from .plan.errors import (
     DataError,
     HeadraceError,
@@ -26,10 +25,6 @@ from .plan.errors import (
     PipelineError,
     StateError,
 )
-=======
-from .job import Job, explain, run
-from .plan.errors import DataError, HeadraceError, PipelineError, StateError
->>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
 from .plan.schema import Schema
 from .plan.types import (
     binary,

@@ -65,12 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
     _add_run(commands)
     _add_demo(commands)
-<<<<<<< HEAD
     add_bench(commands)
-=======
-    _add_bench(commands)
     _add_cluster(commands)
->>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
     _add_dev(commands)
     doctor = commands.add_parser("doctor", help="versions, machine, cache, and whether it works")
     doctor.set_defaults(command=_doctor)
@@ -91,11 +87,11 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _add_engine(run)
     run.add_argument("--master", metavar="URL", help="Spark's (default: all cores here)")
     run.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="to go on from")
-    run.add_argument("--shards", type=_count, help="owners of keys (default: one per core)")
-    run.add_argument("--batch-rows", type=_count, help="the most rows of a micro-batch")
+    run.add_argument("--shards", type=count, help="owners of keys (default: one per core)")
+    run.add_argument("--batch-rows", type=count, help="the most rows of a micro-batch")
     run.add_argument("--trigger", metavar="TIME", help="between micro-batches, e.g. '5 seconds'")
-    run.add_argument("--workers", type=_count, help="threads of the node engine")
-    run.add_argument("--seconds", type=_seconds, help="stop reading after so long")
+    run.add_argument("--workers", type=count, help="threads of the node engine")
+    run.add_argument("--seconds", type=seconds, help="stop reading after so long")
     run.add_argument("--explain", action="store_true", help="show the plan, and run nothing")
     run.set_defaults(command=_run)
 
@@ -104,10 +100,10 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     cluster = commands.add_parser("cluster", help="a Spark cluster to try, on this machine only")
     verbs = cluster.add_subparsers(title="what to do", required=True, metavar="what")
     up = verbs.add_parser("up", help="start a master and workers")
-    up.add_argument("--workers", type=_count, default=2, help="how many (default: 2)")
-    up.add_argument("--cores", type=_count, default=1, help="of each worker (default: 1)")
+    up.add_argument("--workers", type=count, default=2, help="how many (default: 2)")
+    up.add_argument("--cores", type=count, default=1, help="of each worker (default: 1)")
     up.add_argument("--memory", default="1g", help="of each worker (default: 1g)")
-    up.add_argument("--port", type=_count, help="where the master listens (default: 7077)")
+    up.add_argument("--port", type=count, help="where the master listens (default: 7077)")
     up.set_defaults(command=_cluster_up)
     down = verbs.add_parser("down", help="stop it and remove its files")
     down.set_defaults(command=_cluster_down)
@@ -149,11 +145,7 @@ def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _demo(options: argparse.Namespace) -> int:
     from . import demo
 
-<<<<<<< HEAD
     writable(options.plot)
-    return 0 if demo.run(options.seconds, options.plot) else 1
-=======
-    _writable(options.plot)
     with _spark_ended():
         return 0 if demo.run(options.seconds, options.plot, engine=options.engine) else 1
 
@@ -193,7 +185,6 @@ def _cluster_status(options: argparse.Namespace) -> int:
     from .dev import commands
 
     return commands.cluster_status()
->>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
 
 
 def _dev_kafka_up(options: argparse.Namespace) -> int:

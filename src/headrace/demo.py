@@ -20,18 +20,10 @@ from rich.table import Table
 
 import headrace as hr
 from headrace import col
-<<<<<<< HEAD
-<<<<<<< HEAD
 from headrace.handle import Job
-=======
-from headrace.job import Job, engine_named
->>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
-from headrace.observe.progress import live, short
-=======
-from headrace.job import Job
+from headrace.job import engine_named
 from headrace.observe.numbers import short
 from headrace.observe.progress import live
->>>>>>> 3725f7ed87fce618ddb9daa21d7b73ae70d34b1f
 from headrace.stream import Stream
 
 RATE = 1_500_000  # events per second of wall clock

@@ -15,12 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 import headrace as hr
-<<<<<<< HEAD
-from headrace.observe.numbers import short
-=======
 from headrace.job import engine_named
-from headrace.observe.progress import short
->>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
+from headrace.observe.numbers import short
 from headrace.stage import cache
 
 NEEDED = ("headrace", "numba", "llvmlite", "numpy", "pyarrow", "pyspark", "rich")

@@ -19,6 +19,7 @@ from .node.engine import NodeEngine, OwnEngine
 from .node.graph import runs_compiled
 from .node.hosted import NodeRun
 from .plan.errors import PipelineError
+from .plan.explain import explain_plan
 from .plan.nodes import Node
 from .plan.planner import Plan, plan
 from .plan.site import caller_site

@@ -22,11 +22,8 @@ from .connect.kafka_decode import Decoder
 from .connect.memory import MemorySource
 from .connect.parquet import ParquetSource
 from .connect.parquet_format import ParquetFormat
-<<<<<<< HEAD
 from .connect.replay import ReplaySource
-=======
 from .connect.spark_frame import SparkFrame
->>>>>>> 0469e87b7c18e0b2457a8992e279301cc77269ef
 from .connect.watch import Watch, WatchedSource
 from .plan import build
 from .plan.checks import Place
