@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -75,6 +76,19 @@ class ReplaySource:
         self._parts = _shares(whole, channels)
         self._rows, self._rate = rows, Rate.of(rate)
         self._clock = clock or WallClock()
+
+    @property
+    def rate(self) -> Rate | None:
+        """The rate of each channel, for an engine that keeps it itself (see `unpaced`)."""
+        if self._rate is None or not isinstance(self._clock, WallClock):
+            return None
+        return self._rate.shared(len(self._parts))
+
+    def unpaced(self) -> ReplaySource:
+        """The same rows, all of them due at once."""
+        made = copy.copy(self)
+        made._rate = None
+        return made
 
     def _checked_span(self, span: Any, whole: pa.RecordBatch) -> int:
         assert self.time is not None

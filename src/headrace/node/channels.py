@@ -32,10 +32,10 @@ class Channel:
     ) -> None:
         self.source, self.record, self._life = source, record, life
         connector = source.connector
-        unpaced = getattr(connector, "unpaced", None)
+        rate = getattr(connector, "rate", None)
         self._pace: Any = None
-        if unpaced is not None and connector.rate is not None:
-            self._pace, connector = new_pace(connector.rate, 0), unpaced()
+        if rate is not None:  # compiled code keeps it, to the microsecond
+            self._pace, connector = new_pace(rate, 0), connector.unpaced()
             record.pace = self._pace.address
         names = [n for n in source.schema.names if n != WATERMARK]
         self.reader: Reader = connector.open(name, None, None, names, source.predicate)
