@@ -12,10 +12,9 @@ import threading
 from collections.abc import Callable
 
 from headrace.node.futex import HAS_FUTEX, Word, wait
-from headrace.node.growth import ring_bell
+from headrace.node.growth import ring_bell, wants_more
 from headrace.node.memory import BlockPool, Memory
-from headrace.node.pool import available
-from headrace.stage.memory.atomics import exchange, load_acquire, store_release
+from headrace.stage.memory.atomics import load_acquire, store_release
 from headrace.stage.memory.records import compiled
 
 LOOK_NS = 100_000_000  # looks at the bell at least this often
@@ -130,10 +129,8 @@ class Allocator:
                     self._changed.notify_all()
 
     def _serve(self, memory: Memory, pool: BlockPool) -> None:
-        # First forget the question, then look: who asks from now on rings again.
-        exchange(pool.record, "asked", 0)
         grown = False
-        while available(pool.record) < pool.record.low and memory.grow(pool):
+        while wants_more(pool.record) and memory.grow(pool):
             grown = True
         if grown and self._on_room is not None:
             self._on_room(pool)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
 from headrace.node.futex import Word, wake
-from headrace.node.pool import take
-from headrace.stage.memory.atomics import exchange, fetch_add, load_acquire, load_relaxed
+from headrace.node.pool import available, take
+from headrace.stage.memory.atomics import exchange, fetch_add, load_acquire, load_relaxed, load_sc
 from headrace.stage.memory.records import compiled
 
 
@@ -37,11 +37,22 @@ def draw(pool):
 
 @compiled
 def ask(pool):
-    """Ring the bell, unless that was done and is not answered yet."""
-    if load_relaxed(pool, "asked") == 0 and exchange(pool, "asked", 1) == 0:
+    """Ring the bell, unless that was done and is not answered yet.
+
+    A taker changes the top and then looks at the question; the allocator takes the question back
+    and then looks at the top. All four are sequentially consistent, so one of them sees the other.
+    """
+    if load_sc(pool, "asked") == 0 and exchange(pool, "asked", 1) == 0:
         bell = load_acquire(pool, "bell")
         if bell != 0:
             ring_bell(bell)
+
+
+@compiled
+def wants_more(pool):
+    """For the allocator: answers the pool's question; is another chunk needed?"""
+    exchange(pool, "asked", 0)  # first: who asks after our look rings again
+    return available(pool) < load_relaxed(pool, "low")
 
 
 @compiled
