@@ -12,9 +12,8 @@ import threading
 from collections.abc import Callable
 
 from headrace.node.futex import HAS_FUTEX, Word, wait
-from headrace.node.growth import ring_bell, wants_more
+from headrace.node.growth import hang_bell, has_asked, ring_bell, times_rung, wants_more
 from headrace.node.memory import BlockPool, Memory
-from headrace.stage.memory.atomics import load_acquire, store_release
 from headrace.stage.memory.records import compiled
 
 LOOK_NS = 100_000_000  # looks at the bell at least this often
@@ -64,9 +63,8 @@ class Allocator:
 
     def watch(self, pool: BlockPool) -> None:
         """Hear the bell of a pool. If it has asked before, it is served now."""
-        store_release(pool.record, "bell", self._bell.address)
         pool.bell = self._bell  # lives as long as a worker may ring it
-        if load_acquire(pool.record, "asked"):
+        if hang_bell(pool.record, self._bell.address):
             ring_bell(self._bell.address)
 
     def detach(self, memory: Memory) -> None:
@@ -99,7 +97,7 @@ class Allocator:
     def _run(self) -> None:
         heard = 0
         while not self._stop.is_set():
-            rung = load_acquire(self._bell, "value")
+            rung = times_rung(self._bell.address)
             if rung != heard:
                 heard = rung
                 self._answer()
@@ -113,7 +111,7 @@ class Allocator:
         with self._changed:
             memories = list(self._memories)
         for memory in memories:
-            asking = [pool for pool in list(memory.pools) if load_acquire(pool.record, "asked")]
+            asking = [pool for pool in list(memory.pools) if has_asked(pool.record)]
             if not asking:
                 continue
             with self._changed:
