@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.plan.connector import Batch
+from headrace.plan.connector import Batch, Rounds
 from headrace.plan.durations import in_units_of
 from headrace.plan.errors import DataError
 from headrace.plan.expression_types import ExpressionError
@@ -173,9 +173,10 @@ class ReplaySource:
         ]
         return max(found, default=None)
 
-    def round(self, channel: str) -> pa.RecordBatch:
-        """The rows of one round of a channel, as they are in round 0: what to copy from."""
-        return self._part(channel)
+    def rounds(self, channel: str) -> Rounds:
+        """What a channel gives, for an engine that reads it without polling."""
+        count = self._count(int(channel))
+        return Rounds(self._part(channel), self.time, self.span, count)
 
     def committed(self, channel: str, position: int) -> None:
         """Nothing to do: the table stays."""
