@@ -129,7 +129,8 @@ def test_json_has_everything_in_one_line_each():
 @pytest.mark.parametrize("engine", ["thread", "node"])
 def test_a_job_is_watched_on_every_engine(engine):
     console = Console(file=io.StringIO())
-    out = hr.read.index(50_000).filter(hr.col("index") % 2 == 0, name="even").write.null()
+    numbers = hr.read.index(50_000, rate=100_000)  # long enough to be looked at
+    out = numbers.filter(hr.col("index") % 2 == 0, name="even").write.null()
     with progress.live("numbers", console, json=True) as watch:
         hr.run(out, engine=engine, watch=watch)
     last = json.loads(console.file.getvalue().splitlines()[-1])

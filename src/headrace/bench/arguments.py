@@ -197,7 +197,7 @@ def _node(options: argparse.Namespace) -> int:
         writable(options.plot)
     results = node.run(
         options.figure,
-        settings=Settings(options.seconds, options.rows or ROWS),
+        settings=Settings.lasting(options.seconds, options.rows or ROWS),
         as_json=options.json,
         markdown=options.markdown,
         plot=options.plot,

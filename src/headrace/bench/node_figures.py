@@ -33,10 +33,16 @@ class Settings:
     rows: int = ROWS
     runs: int = 20
     queries: int = 100
-    chain_rows: int = chain.ROWS
+    chain_rows: int = chain.ROWS  # of the longest chain
     chain_lengths: tuple[int, ...] = chain.LENGTHS
     start_rows: int = first_result.ROWS
     starts: int = 5
+
+    @classmethod
+    def lasting(cls, seconds: float, rows: int = ROWS) -> Settings:
+        """Settings in which chains, too, take a time in proportion to `seconds`."""
+        chain_rows = max(1, round(chain.ROWS * seconds / cls.seconds))
+        return cls(seconds, rows, chain_rows=chain_rows)
 
 
 @dataclass(frozen=True)
