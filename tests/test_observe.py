@@ -89,7 +89,7 @@ def test_selectivity_and_cost_are_worked_out_where_the_engine_does_not_tell():
 
 
 def test_time_is_shared_between_busy_starved_and_blocked():
-    times = {"busy": 1.0, "starved": 2.5, "blocked": 0.5, "pending": 20_000}
+    times = {"seconds": 1.0, "starved": 2.5, "blocked": 0.5, "pending": 20_000}
     found = cells({"a": counters(**times, operators=["a"]), "b": counters()})
     assert found["a"]["busy"] == "25%"
     assert found["a"]["starved"] == "62%" and found["a"]["blocked"] == "12%"

@@ -115,15 +115,21 @@ def _ysb(options: argparse.Namespace) -> int:
     how = How(options.engine, options.workers, options.fuse, options.prune, options.capacity)
     rate = None if options.rate == HALF else options.rate
     load = Load(options.rows or ROWS, options.queries, options.seconds, rate)
-    results = ysb_command.run(
-        how,
-        load,
-        runs=options.runs,
-        half=options.rate == HALF,
-        against_polars=options.against is not None,
-        watch=options.watch,
-        as_json=options.json,
-    )
+    try:
+        results = ysb_command.run(
+            how,
+            load,
+            runs=options.runs,
+            half=options.rate == HALF,
+            against_polars=options.against is not None,
+            watch=options.watch,
+            as_json=options.json,
+        )
+    finally:
+        if options.engine == "spark":
+            from headrace.spark import close_session
+
+            close_session()
     return 0 if all(result["correct"] for result in results) else 1
 
 
