@@ -391,7 +391,9 @@ def test_the_table_for_the_documentation():
 
 def test_the_table_for_people():
     console = Console(file=io.StringIO(), width=100)
-    console.print(node.table([A_RESULT, MISSED, WRONG]))
+    results = [{**each, "load_before": 1.7} for each in (A_RESULT, MISSED, WRONG)]
+    console.print(node.table(results))
     text = console.file.getvalue()
     for word in ("workers_2", "1.3 ×", "reached", "missed", "WRONG", "unknown"):
         assert word in text
+    assert "others kept up to 1.7 cores busy" in text

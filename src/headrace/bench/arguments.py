@@ -187,7 +187,7 @@ def _add_node(kinds: Commands[argparse.ArgumentParser]) -> None:
         "--seconds", type=seconds, default=5.0, help="the measure of all times (default: 5)"
     )
     node.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
-    node.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
+    node.add_argument("--plot", type=Path, metavar="PATH", help="draw how good the figures are")
     form = node.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
     form.add_argument("--markdown", action="store_true", help="a table for the documentation")

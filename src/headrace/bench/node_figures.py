@@ -128,7 +128,6 @@ def _ratio_to_polars(runs: list[dict[str, Any]]) -> Found:
         "ratios": ratios,
         "polars_threads": runs[0]["against"]["polars"]["threads"],
         "cores_used": statistics.median(run["cores_used"] for run in runs),
-        "load_before": max(run["load_before"] or 0 for run in runs),
         "copied_columns": runs[0]["copied_columns"],
     }
     return Found(statistics.median(ratios), _all_right(runs), details)
