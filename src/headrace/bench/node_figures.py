@@ -11,6 +11,7 @@ from typing import Any
 
 import headrace as hr
 from headrace.workloads import ysb as workload
+from headrace.write import Output
 
 from . import chain, first_result
 from .machine import Usage
@@ -231,11 +232,16 @@ def _starts(bench: Bench) -> dict[str, Found]:
 
 def _idle(bench: Bench) -> dict[str, Found]:
     """The processor time of an engine whose sources, replayed and in Python, say nothing."""
-    data = workload.make(1000)
-    replayed = workload.pipeline(workload.replayed(data, rate=SILENT), data.campaigns)
-    outputs = [replayed.write.null(), hr.read.index(rate=SILENT).write.null()]
-    with Queries(outputs, How(ENGINE, 2)) as queries:
-        queries.await_that(lambda: all(job.status == "running" for job in queries.jobs))
+    data, how = workload.make(1000), How(ENGINE, 2)
+
+    def outputs(**load: Any) -> list[Output]:
+        views = workload.pipeline(workload.replayed(data, **load), data.campaigns)
+        return [views.write.null(), hr.read.index(**load).write.null()]
+
+    with Queries(outputs(rows=1000), how) as queries:  # so that nothing is compiled later
+        queries.await_end()
+    with Queries(outputs(rate=SILENT), how) as queries:
+        queries.await_that(lambda: all(job.metrics() for job in queries.jobs))
         time.sleep(SETTLE_SECONDS)
         bench.say("sources are silent")
         usage = Usage()
