@@ -115,15 +115,21 @@ def _ysb(options: argparse.Namespace) -> int:
     how = How(options.engine, options.workers, options.fuse, options.prune, options.capacity)
     rate = None if options.rate == HALF else options.rate
     load = Load(options.rows or ROWS, options.queries, options.seconds, rate)
-    results = ysb_command.run(
-        how,
-        load,
-        runs=options.runs,
-        half=options.rate == HALF,
-        against_polars=options.against is not None,
-        watch=options.watch,
-        as_json=options.json,
-    )
+    try:
+        results = ysb_command.run(
+            how,
+            load,
+            runs=options.runs,
+            half=options.rate == HALF,
+            against_polars=options.against is not None,
+            watch=options.watch,
+            as_json=options.json,
+        )
+    finally:
+        if options.engine == "spark":
+            from headrace.spark import close_session
+
+            close_session()
     return 0 if all(result["correct"] for result in results) else 1
 
 
@@ -181,7 +187,7 @@ def _add_node(kinds: Commands[argparse.ArgumentParser]) -> None:
         "--seconds", type=seconds, default=5.0, help="the measure of all times (default: 5)"
     )
     node.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
-    node.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
+    node.add_argument("--plot", type=Path, metavar="PATH", help="draw how good the figures are")
     form = node.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
     form.add_argument("--markdown", action="store_true", help="a table for the documentation")
@@ -197,7 +203,7 @@ def _node(options: argparse.Namespace) -> int:
         writable(options.plot)
     results = node.run(
         options.figure,
-        settings=Settings(options.seconds, options.rows or ROWS),
+        settings=Settings.lasting(options.seconds, options.rows or ROWS),
         as_json=options.json,
         markdown=options.markdown,
         plot=options.plot,
