@@ -77,5 +77,6 @@ def of_spark(error: BaseException) -> SparkError:
     found = re.findall(r"^\s*((?:[\w.]+(?:Error|Exception|Interrupt|Exit))(?:: .*)?)$", text, re.M)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     first = lines[:2]
-    last = [line for line in found[-2:] if line not in first]
+    lost = re.findall(r"Lost task [^:\n]*: (.*)$", text, re.M)  # why a task failed for good
+    last = [line for line in [*lost[-1:], *found[-2:]] if line not in first]
     return SparkError("Spark: " + "\n  ".join([*first, *last])[: 200 * MOST_LINES])
