@@ -1,0 +1,93 @@
+"""What the cases of `headrace bench spark` share: the session, a folder, sizes, and what is said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.spark.session import DAEMON, STARTING, open_session
+
+CORES = 2
+MEMORY = "6g"  # of Java: enough for everything that the other side keeps
+WARM_UP = 2  # batches that are left out
+STEADY = 3  # batches that are measured: the best one counts
+
+_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+_STATE = "org.apache.spark.sql.execution.streaming.state."
+STORES = {
+    "hdfs": _STATE + "HDFSBackedStateStoreProvider",
+    "rocksdb": _STATE + "RocksDBStateStoreProvider",
+}
+
+
+class Skipped(Exception):
+    """A case that this machine cannot run, and why."""
+
+
+@dataclass
+class Context:
+    """The surroundings of a case. `scale` multiplies the rows of a batch."""
+
+    session: Any
+    folder: Path
+    scale: float = 1.0
+    say: Callable[[str], None] = lambda said: None
+
+    def rows(self, rows: int, least: int = 64) -> int:
+        """So many rows, scaled."""
+        return max(least, int(rows * self.scale))
+
+    def new_folder(self, name: str) -> Path:
+        """An empty folder."""
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
+
+    def theirs(self, *, store: str = "hdfs", **settings: str) -> Any:
+        """A session for the program that ours is compared with, over the same Spark."""
+        made = self.session.newSession()
+        for name, value in {
+            "spark.sql.shuffle.partitions": str(CORES),
+            "spark.sql.streaming.stateStore.providerClass": STORES[store],
+            "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+            "spark.sql.session.timeZone": "UTC",
+            **{name.replace("__", "."): value for name, value in settings.items()},
+        }.items():
+            made.conf.set(name, value)
+        return made
+
+
+@contextmanager
+def opened(scale: float = 1.0, session: Any = None) -> Iterator[Context]:
+    """A context with a Spark of its own on two cores, or with one that runs already."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
+    ours = session is None
+    try:
+        used = start_session() if session is None else session
+        yield Context(used, folder, scale)
+        if ours:
+            used.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def start_session(**settings: str) -> Any:
+    """Spark on two cores, with room for both sides."""
+    from headrace.spark.session import check_java
+    from pyspark.sql import SparkSession
+
+    check_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(f"local[{CORES}]").appName("headrace bench")
+    chosen = {**STARTING, "spark.python.daemon.module": DAEMON, "spark.driver.memory": MEMORY}
+    for name, value in {**chosen, **settings}.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    return open_session(None, made)
