@@ -16,9 +16,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
-
 from headrace.plan.nodes import Received
 from headrace.plan.planner import StagePlan
 from headrace.stage.snapshot import Snapshot
@@ -28,8 +25,9 @@ from .errors import carry
 from .running import StageTask
 from .shipment import Shipment, receive, sender_of_shard
 from .source import PASSING
-from .wire import DRIVER, ERROR, METRICS, ROWS, Letter, by_sender, from_columns, unpack
+from .wire import DRIVER, ERROR, METRICS, ROWS, Letter, by_sender, unpack
 
+SAVED = "saved"  # the name of the piece that lists the others
 PIECE_BYTES = 1 << 20  # a snapshot is kept in pieces of at most so many bytes
 MOST_SNAPSHOTS = 16  # of a stage before a new base, however small the deltas are
 MOST_CACHED = 64  # stages that a worker holds
@@ -37,40 +35,21 @@ MOST_CACHED = 64  # stages that a worker holds
 _cached: dict[tuple[str, int, int], tuple[str, Stage]] = {}  # by job, stage and shard
 
 
-class KeyedLevel(StatefulProcessor):
-    """All stages behind the same number of exchanges, for the shard that is its key."""
+class KeyedLevel:
+    """All stages behind the same number of exchanges, for one shard; `pieces` is its state."""
 
-    def __init__(self, path: str, level: int) -> None:
-        self._path, self._level = path, level
+    def __init__(self, path: str, level: int, pieces: Any) -> None:
+        self._path, self._level, self._pieces = path, level, pieces
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """See StatefulProcessor."""
-        self._saved = handle.getValueState("saved", "value string")
-        self._pieces = handle.getMapState("pieces", "name string", "value binary")
-
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        """See StatefulProcessor."""
-        letters = [
-            letter
-            for frame in rows
-            for letter in from_columns(frame[name] for name in Letter._fields)
-        ]
-        for letter in self._handle(int(key[0]), letters):
-            yield pd.DataFrame([letter], columns=list(Letter._fields))
-
-    def close(self) -> None:
-        """See StatefulProcessor."""
-
-    # ---- one batch of a shard ----------------------------------------------------------------
-
-    def _handle(self, label: int, letters: list[Letter]) -> Iterator[Letter]:
+    def handle(self, label: int, letters: list[Letter]) -> Iterator[Letter]:
+        """Work off the letters of a micro-batch; gives letters for the stages behind."""
         shipment = receive(self._path)
         plans = shipment.levels[self._level]
         own = {plan.number for plan in plans}
         yield from (letter for letter in letters if letter.target not in own)
         shard = shipment.shard_of[label]
-        state = self._saved.get()
-        saved: dict[str, Any] = json.loads(state[0]) if state is not None else {}
+        state = self._pieces.getValue((SAVED,))
+        saved: dict[str, Any] = json.loads(bytes(state[0])) if state is not None else {}
         changed = False
         try:
             for plan in plans:
@@ -85,7 +64,7 @@ class KeyedLevel(StatefulProcessor):
             yield Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, carry(error))
             return
         if changed:
-            self._saved.update((json.dumps(saved),))
+            self._pieces.updateValue((SAVED,), (json.dumps(saved).encode(),))
 
     def _run(
         self,

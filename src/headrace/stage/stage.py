@@ -27,6 +27,7 @@ from headrace.plan.planner import StagePlan
 
 from .blocks.arrow import Feed
 from .blocks.block import Block
+from .capacity import DEFAULT_CAPACITY
 from .clock import FOREVER
 from .drive import Driver
 from .input import Input
@@ -36,7 +37,6 @@ from .units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit, Unit
 from .wiring import Wiring
 
 DRIVE_BLOCKS = 16  # of a batch, from which on they are driven in one call: it must be compiled
-DEFAULT_CAPACITY = 16_384  # rows in a block: seven 64-bit columns just fit a cache of 1 MB
 
 
 class Stage:

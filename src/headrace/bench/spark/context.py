@@ -1,4 +1,4 @@
-"""What the cases of `headrace bench spark` share: the session, a folder, sizes, and what is said."""
+"""What the cases of `headrace bench spark` share: the session, a folder, and sizes."""
 
 from __future__ import annotations
 
@@ -80,8 +80,9 @@ def opened(scale: float = 1.0, session: Any = None) -> Iterator[Context]:
 
 def start_session(**settings: str) -> Any:
     """Spark on two cores, with room for both sides."""
-    from headrace.spark.session import check_java
     from pyspark.sql import SparkSession
+
+    from headrace.spark.session import check_java
 
     check_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
