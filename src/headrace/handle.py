@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from .plan.explain import explain_plan
 from .plan.planner import Plan
-from .stage.failure import shortened
 
 STARTING, RUNNING = "starting", "running"
 FINISHED, STOPPED, CANCELLED, FAILED = "finished", "stopped", "cancelled", "failed"

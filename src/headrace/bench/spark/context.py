@@ -6,18 +6,19 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.spark.session import DAEMON, STARTING, open_session
+from headrace.spark.session import DAEMON, STARTING, check_java
 
 CORES = 2
 MEMORY = "6g"  # of Java: enough for everything that the other side keeps
 WARM_UP = 2  # batches that are left out
 STEADY = 3  # batches that are measured: the best one counts
+BATCHES = WARM_UP + STEADY
 
 _FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -40,6 +41,8 @@ class Context:
     session: Any
     folder: Path
     scale: float = 1.0
+    kafka_jars: tuple[str, ...] = ()
+    no_kafka: str = "the session was started without Spark's Kafka connector"
     say: Callable[[str], None] = lambda said: None
 
     def rows(self, rows: int, least: int = 64) -> int:
@@ -65,30 +68,44 @@ class Context:
 
 
 @contextmanager
-def opened(scale: float = 1.0, session: Any = None) -> Iterator[Context]:
-    """A context with a Spark of its own on two cores, or with one that runs already."""
+def opened(scale: float = 1.0, session: Any = None, kafka: bool = False) -> Iterator[Context]:
+    """A context with a Spark of its own on two cores, or with one that runs already.
+
+    kafka: fetch Spark's Kafka connector before it starts, if it can be had.
+    """
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
-    ours = session is None
+    jars: tuple[str, ...] = ()
+    reason = Context.no_kafka
     try:
-        used = start_session() if session is None else session
-        yield Context(used, folder, scale)
-        if ours:
+        if kafka and session is None:
+            jars, reason = _kafka_jars()
+        used = start_session(jars) if session is None else session
+        yield Context(used, folder, scale, jars, reason)
+        if session is None:
             used.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def start_session(**settings: str) -> Any:
+def _kafka_jars() -> tuple[tuple[str, ...], str]:
+    from .kafka import jars
+
+    try:
+        return tuple(jars()), ""
+    except Skipped as skipped:
+        return (), str(skipped)
+
+
+def start_session(jars: Sequence[str] = ()) -> Any:
     """Spark on two cores, with room for both sides."""
     from pyspark.sql import SparkSession
-
-    from headrace.spark.session import check_java
 
     check_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("headrace bench")
-    chosen = {**STARTING, "spark.python.daemon.module": DAEMON, "spark.driver.memory": MEMORY}
-    for name, value in {**chosen, **settings}.items():
+    settings = {**STARTING, "spark.python.daemon.module": DAEMON, "spark.driver.memory": MEMORY}
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
+    for name, value in settings.items():
         builder = builder.config(name, value)
-    made = builder.getOrCreate()
-    return open_session(None, made)
+    return builder.getOrCreate()

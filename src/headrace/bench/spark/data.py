@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from headrace.workloads import ysb
 
 GROUP_ROWS = 1 << 20
+START = 1_700_000_000_000_000  # where event time begins, in microseconds: a multiple of 200 s
 FIRST_CHANGE = 1_700_000_000  # files get times of change in their order: Spark goes by them
 
 
@@ -32,11 +33,6 @@ class Files:
         os.utime(path, (changed, changed))
         self.count += 1
 
-    def add_batch(self, parts: Iterable[pa.Table]) -> None:
-        """The files of a micro-batch."""
-        for part in parts:
-            self.add(part)
-
 
 def _repeats(column: pa.ChunkedArray) -> bool:
     """Are there few different values, by the look of some of them?"""
@@ -53,7 +49,7 @@ def times(first: int, count: int, step: int) -> pa.Array:
     return pa.array(first + np.arange(count, dtype=np.int64) * step, pa.timestamp("us", "UTC"))
 
 
-def with_columns(rows: pa.Table, **columns: pa.Array) -> pa.Table:
+def with_columns(rows: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
     """The rows with some columns put in the place of others."""
     for name, values in columns.items():
         rows = rows.set_column(rows.schema.get_field_index(name), name, values)
@@ -63,4 +59,4 @@ def with_columns(rows: pa.Table, **columns: pa.Array) -> pa.Table:
 def ysb_rows(rows: int, seed: int = 1) -> tuple[pa.Table, pa.Table]:
     """Events of the Yahoo benchmark with a timestamp as event time, and the table of campaigns."""
     made = ysb.make(rows, seed=seed)
-    return with_columns(made.events, event_time=times(0, rows, 1)), made.campaigns
+    return with_columns(made.events, {"event_time": times(0, rows, 1)}), made.campaigns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,63 +14,65 @@ from headrace import col
 from headrace.workloads.compare import same_rows
 from headrace.workloads.ysb import VIEW
 
-from .context import STEADY, WARM_UP, Context
-from .data import Files, times, with_columns, ysb_rows
-from .queries import Timed, run_ours, run_theirs
+from .context import BATCHES, Context
+from .data import START, Files, times, with_columns, ysb_rows
+from .queries import Timed, against, run_ours, run_theirs, stream_of
 
 WINDOW_SECONDS = 10
 WINDOW = WINDOW_SECONDS * 1_000_000
 WINDOWS_IN_BATCH = 10
+LONG_WINDOW = 20 * WINDOW  # two batches
 FILES_IN_BATCH = 8
-START = 1_700_000_000_000_000  # a multiple of the window
-BATCHES = WARM_UP + STEADY
+KEYS = 100_000
+EVENTS = {"ad_id": "int64", "event_type": "int64", "event_time": "timestamp"}
+VALUES = {"key": "int64", "at": "timestamp", "value": "int64"}
+
+
+# ---- the Yahoo benchmark ---------------------------------------------------------------------
 
 
 def window_parquet(context: Context) -> dict[str, Any]:
     """Views of ads per campaign in windows of ten seconds."""
     rows = context.rows(32_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
     context.say("writing files")
-    folder, campaigns, end = _ysb_files(context, rows)
+    part = rows // FILES_IN_BATCH
+    events, campaigns = ysb_rows(part)
+    view = events.filter(pc.equal(events["event_type"], pa.scalar(VIEW))).slice(0, 1)
+    folder, end = timed_files(context, events, view, "event_time")
     context.say("theirs")
     theirs = _ysb_theirs(context, folder, campaigns)
     context.say("ours")
     ours = _ysb_ours(context, folder, campaigns, rows)
-    closed = ours.result.filter(pc.less(ours.result["window_start"], end))
-    return against(rows, ours, theirs, same_rows(closed, theirs.result))
+    return against(rows, ours, theirs, same_closed(ours, theirs, end))
 
 
-def against(rows: int, ours: Timed, theirs: Timed, correct: bool) -> dict[str, Any]:
-    """Two rates, and ours to theirs."""
-    return {
-        "ratio": theirs.best / ours.best,
-        "ratio_median": theirs.median / ours.median,
-        "rows_per_s": round(ours.rate(rows)),
-        "their_rows_per_s": round(theirs.rate(rows)),
-        "correct": correct,
-        "rows": rows,
-        "batch_s": [round(s, 3) for s in ours.seconds],
-        "their_batch_s": [round(s, 3) for s in theirs.seconds],
-    }
+def timed_files(
+    context: Context, part: pa.Table, last: pa.Table, column: str
+) -> tuple[Path, pa.Scalar]:
+    """Batches of files whose rows follow each other in time, and a last row long after them.
 
-
-def _ysb_files(context: Context, rows: int) -> tuple[Path, pa.Table, pa.Scalar]:
-    """Full batches, and a file with one view long after them, which closes their windows."""
-    files, part = Files(context.new_folder("events")), rows // FILES_IN_BATCH
-    events, campaigns = ysb_rows(part)
-    step = max(1, WINDOWS_IN_BATCH * WINDOW // rows)
+    The last row closes all windows before it, whose end is given: theirs waits for such a row,
+    where ours ends with its files.
+    """
+    files, rows = Files(context.new_folder("rows")), part.num_rows
+    step = max(1, WINDOWS_IN_BATCH * WINDOW // (rows * FILES_IN_BATCH))
     for number in range(BATCHES * FILES_IN_BATCH):
-        stamps = times(START + number * part * step, part, step)
-        files.add(with_columns(events, event_time=stamps))
-    end = START + BATCHES * rows * step
-    end = end + -end % WINDOW
-    views = events.filter(pc.equal(events["event_type"], VIEW)).slice(0, 1)
-    files.add(with_columns(views, event_time=times(end + 10 * WINDOW, 1, 1)))
-    return files.folder, campaigns, times(end, 1, 1)[0]
+        files.add(with_columns(part, {column: times(START + number * rows * step, rows, step)}))
+    end = START + BATCHES * FILES_IN_BATCH * rows * step
+    end += (START - end) % LONG_WINDOW
+    files.add(with_columns(last, {column: times(end + LONG_WINDOW, 1, 1)}))
+    return files.folder, times(end, 1, 1)[0]
+
+
+def same_closed(ours: Timed, theirs: Timed, end: pa.Scalar) -> bool:
+    """Are the windows before the last row the same?"""
+    closed = ours.result.filter(pc.less(ours.result["window_start"], end))
+    return same_rows(closed, theirs.result)
 
 
 def _ysb_ours(context: Context, folder: Path, campaigns: pa.Table, rows: int) -> Timed:
     counted = (
-        hr.read.parquet(folder)
+        hr.read.parquet(folder, schema=EVENTS)
         .filter(col("event_type") == VIEW)
         .join(hr.table(campaigns), on="ad_id")
         .with_watermark("event_time", 0)
@@ -97,8 +100,46 @@ def _ysb_theirs(context: Context, folder: Path, campaigns: pa.Table) -> Timed:
     return run_theirs(context, counted)
 
 
-def stream_of(spark: Any, folder: Path, files_in_batch: int) -> Any:
-    """The files of a folder as a stream of theirs, so many of them in a micro-batch."""
-    schema = spark.read.parquet(str(folder)).schema
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files_in_batch)
-    return reader.parquet(str(folder))
+# ---- many keys -------------------------------------------------------------------------------
+
+
+def keyed_aggregate(context: Context) -> dict[str, Any]:
+    """Count and sum by many keys in windows as long as two batches."""
+    rows = context.rows(8_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
+    part = rows // FILES_IN_BATCH
+    random = np.random.default_rng(1)
+    keys = random.integers(0, 1 << 62, min(KEYS, part))
+    context.say("writing files")
+    made = pa.table(
+        {
+            "key": keys[random.integers(0, len(keys), part)],
+            "at": times(0, part, 1),
+            "value": random.integers(0, 1000, part),
+        }
+    )
+    folder, end = timed_files(context, made, made.slice(0, 1), "at")
+    context.say("theirs")
+    theirs = _keyed_theirs(context, folder)
+    context.say("ours")
+    summed = (
+        hr.read.parquet(folder, schema=VALUES)
+        .with_watermark("at", 0)
+        .key_by("key")
+        .window(hr.tumbling(f"{LONG_WINDOW // 1_000_000}s"))
+        .agg(count=hr.count(), total=hr.sum("value"))
+    )
+    ours = run_ours(context, summed.write.collect(), rows)
+    return against(rows, ours, theirs, same_closed(ours, theirs, end), keys=len(keys))
+
+
+def _keyed_theirs(context: Context, folder: Path) -> Timed:
+    from pyspark.sql import functions as f
+
+    summed = (
+        stream_of(context.theirs(), folder, FILES_IN_BATCH)
+        .withWatermark("at", "0 seconds")
+        .groupBy(f.window("at", f"{LONG_WINDOW // 1_000_000} seconds"), "key")
+        .agg(f.count("*").alias("count"), f.sum("value").alias("total"))
+        .select("key", f.col("window.start").alias("window_start"), "count", "total")
+    )
+    return run_theirs(context, summed)
