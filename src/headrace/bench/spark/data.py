@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ class Files:
     def add(self, rows: pa.Table) -> None:
         """One more file. Only columns whose values repeat get a dictionary."""
         path = self.folder / f"part-{self.count:05}.parquet"
-        dictionary = [name for name in rows.schema.names if _repeats(rows[name])]
+        dictionary: Any = [name for name in rows.schema.names if _repeats(rows[name])]
         pq.write_table(rows, path, row_group_size=GROUP_ROWS, use_dictionary=dictionary)
         changed = FIRST_CHANGE + self.count
         os.utime(path, (changed, changed))

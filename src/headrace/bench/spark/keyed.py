@@ -208,9 +208,8 @@ def _counted(
         watch=watch,
     )
     after = first + job.progress().rows_in
-    return Timed(
-        steady(job._query), same_rows(sample.result(), _expected(first, after, keys))
-    ), after
+    correct = same_rows(sample.result(), _expected(first, after, keys))
+    return Timed(steady(job._query), correct), after
 
 
 def _expected(first: int, after: int, keys: int) -> pa.Table:
