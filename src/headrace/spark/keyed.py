@@ -6,8 +6,9 @@ what has changed in Spark's state store. The batch is committed by Spark, with t
 
 A stage stays in the worker between batches, under the random token of the snapshot that was saved
 last. Another attempt, or another worker, may have saved another one since: then the tokens differ
-and the stage is built from the state store. A counter would not do, because an attempt that failed
-may have cached the same number with other rows.
+and the stage is built from the state store; where its own token is one of those that the saved
+state was made of, it only catches up with what came behind. A counter would not do, because an
+attempt that failed may have cached the same number with other rows.
 """
 
 from __future__ import annotations
@@ -116,15 +117,17 @@ class KeyedLevel:
         token, stage = _cached.pop(key, ("", None))
         if stage is not None and known is not None and token == known["token"]:
             return stage, True
+        listed = known["snapshots"] if known is not None else []
+        tokens = [made for _, _, made in listed]
+        if stage is not None and token in tokens:  # another worker has gone on from there
+            newer = listed[tokens.index(token) + 1 :]
+            stage.restore(*self._snapshots(plan, newer))
+            return stage, False
         if stage is not None:
             stage.close()
         stage = Stage(plan, capacity=shipment.capacity, compiled=shipment.compiled)
         if known is not None:
-            snapshots = [
-                Snapshot.from_bytes(self._load(plan, number, pieces))
-                for number, pieces in known["snapshots"]
-            ]
-            stage.restore(*snapshots)
+            stage.restore(*self._snapshots(plan, listed))
         for node in plan.inputs:
             assert isinstance(node, Received)
             stage.declare(node.name, *shipment.senders(node.name))
@@ -138,7 +141,7 @@ class KeyedLevel:
         follows = known is not None and len(before) < MOST_SNAPSHOTS
         made = stage.snapshot(known["token"] if follows else None)
         if made.since is None:  # a base: what was before it is not needed any more
-            for number, pieces in before:
+            for number, pieces, _ in before:
                 for piece in range(pieces):
                     self._pieces.removeKey((_piece_name(plan, number, piece),))
             before = []
@@ -150,10 +153,13 @@ class KeyedLevel:
             self._pieces.updateValue((name,), (content[start : start + PIECE_BYTES],))
         entry = {
             "token": made.token,
-            "snapshots": [*before, [number, len(starts)]],
+            "snapshots": [*before, [number, len(starts), made.token]],
             "next": number + 1,
         }
         return made.token, entry, len(content)
+
+    def _snapshots(self, plan: StagePlan, listed: list[Any]) -> list[Snapshot]:
+        return [Snapshot.from_bytes(self._load(plan, number, n)) for number, n, _ in listed]
 
     def _load(self, plan: StagePlan, number: int, pieces: int) -> bytes:
         found = []
