@@ -167,6 +167,8 @@ class Job:
         except Cancelled:
             self.status = CANCELLED
         except Exception as error:
+            from .stage.failure import shortened
+
             self.status, self.error = FAILED, shortened(error)
         except BaseException as error:
             self.status, self.error = FAILED, error
