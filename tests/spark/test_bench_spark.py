@@ -12,7 +12,7 @@ from headrace.cli import main
 
 PROMISED = {"case", "ratio", "rows_per_s", "their_rows_per_s", "correct", "target", "reached"}
 QUICK = ("window_parquet", "etl_parquet", "keyed_aggregate", "tick")
-LONG = ("keyed_python", "python_udf", "python_chain", "large_state", "startup")
+LONG = ("keyed_python", "python_udf", "python_chain", "large_state", "dataframe", "startup")
 
 
 def check(name, capsys, session):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .context import Context, Skipped
+from .dataframe import dataframe
 from .etl import etl_parquet
 from .functions import python_chain, python_udf
 from .kafka import kafka_json
@@ -72,6 +73,7 @@ CASES = {
         Case("python_chain", "four functions; mapInPandas", python_chain, 8.0),
         Case("kafka_json", "Yahoo query over Kafka; Spark's connector", kafka_json, 1.5),
         Case("large_state", "1 % of 5 million keys; all of them", large_state, at_most=0.4),
+        Case("dataframe", "functions on a DataFrame; mapInPandas", dataframe, 1.0),
         Case("tick", "smallest keyed batch; DataFrames", tick, at_most=1.3),
         Case("startup", "seconds added to a bare session", startup, at_most=2.0),
     )

@@ -77,32 +77,43 @@ def row_functions(frame: Any, use_arrow: bool) -> Any:
 
 
 def frame_functions(frame: Any) -> Any:
-    """The chain as one `mapInPandas` for each step, in the vectorised style of pandas."""
-    import pandas as pd
-
-    def mixed_all(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for rows in frames:
-            yield pd.DataFrame({"x": (rows["a"] * 31 + rows["b"]) % 1_000_003})
-
-    def wanted_only(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for rows in frames:
-            yield rows[rows["x"] % 3 != 0]
-
-    def all_parts(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for rows in frames:
-            found, x = [], rows["x"].to_numpy()
-            while len(x := x[x > 100_000]):
-                found.append(x)
-                x = x // 2
-            yield pd.DataFrame({"x": np.concatenate([*found, x])})
-
-    def scored_all(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for rows in frames:
-            yield pd.DataFrame({"score": (rows["x"] * rows["x"]) % 10_007})
-
+    """The chain as one `mapInPandas` for each step."""
     for step in (mixed_all, wanted_only, all_parts):
         frame = frame.mapInPandas(step, "x long")
     return frame.mapInPandas(scored_all, "score long")
+
+
+# The same functions in the vectorised style of pandas, for `mapInPandas`.
+
+
+def mixed_all(frames: Iterator[Any]) -> Iterator[Any]:
+    """`mixed`, for frames."""
+    for rows in frames:
+        yield ((rows["a"] * 31 + rows["b"]) % 1_000_003).to_frame("x")
+
+
+def wanted_only(frames: Iterator[Any]) -> Iterator[Any]:
+    """The rows of frames that are wanted."""
+    for rows in frames:
+        yield rows[rows["x"] % 3 != 0]
+
+
+def all_parts(frames: Iterator[Any]) -> Iterator[Any]:
+    """`parts`, for frames: one round for all rows that still give one."""
+    import pandas as pd
+
+    for rows in frames:
+        found, x = [], rows["x"].to_numpy()
+        while len(x := x[x > 100_000]):
+            found.append(x)
+            x = x // 2
+        yield pd.DataFrame({"x": np.concatenate([*found, x])})
+
+
+def scored_all(frames: Iterator[Any]) -> Iterator[Any]:
+    """`scored`, for frames."""
+    for rows in frames:
+        yield ((rows["x"] * rows["x"]) % 10_007).to_frame("score")
 
 
 # ---- the cases -------------------------------------------------------------------------------

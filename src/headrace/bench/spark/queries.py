@@ -98,6 +98,7 @@ def run_theirs(
     mode: str = "append",
     most: int = STEADY,
     sink: Callable[[Any], Any] | None = None,
+    available_now: bool = False,
 ) -> Timed:
     """A streaming frame of theirs, until nothing more is there to read.
 
@@ -106,9 +107,14 @@ def run_theirs(
     gathered = Gathered()
     writer = frame.writeStream.outputMode(mode)
     writer = sink(writer) if sink is not None else writer.foreachBatch(gathered.add)
+    if available_now:
+        writer = writer.trigger(availableNow=True)
     query = writer.option("checkpointLocation", str(context.new_folder("theirs"))).start()
     try:
-        query.processAllAvailable()
+        if available_now:
+            query.awaitTermination()
+        else:
+            query.processAllAvailable()
     finally:
         query.stop()
     return Timed(steady(query, most), gathered.table() if sink is None else None)
