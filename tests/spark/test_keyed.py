@@ -14,6 +14,7 @@ import headrace as hr
 from headrace.job import planned
 from headrace.spark import keyed
 from headrace.spark.planning import Planner, first_offset, has_ended, write_times
+from headrace.spark.processor import KeyedProcessor
 from headrace.spark.shipment import Shipment, send, without_sinks
 from headrace.spark.source import HeadraceReader
 from headrace.spark.wire import RESULT, TIMES, Letter, from_columns, unpack
@@ -24,12 +25,6 @@ class FakeStore:
 
     def __init__(self):
         self.values = {}
-
-    def getValueState(self, name, schema):
-        def update(value):
-            self.values[name] = value
-
-        return SimpleNamespace(get=lambda: self.values.get(name), update=update)
 
     def getMapState(self, name, key_schema, value_schema):
         self.values[name] = {}
@@ -64,7 +59,7 @@ class Engine:
         path = str(send(self.shipment, tmp_path))
         self.reader = HeadraceReader(path)
         self.store = FakeStore()
-        self.processor = keyed.KeyedLevel(path, 0)
+        self.processor = KeyedProcessor(path, 0)
         self.processor.init(self.store)
         self.offset = first_offset(self.shipment)
         self.rows = []
@@ -126,13 +121,38 @@ def test_stale_workers(tmp_path, build):
     assert_same(engine.rows, expected, ordered=False)
 
 
+@pytest.mark.parametrize("build", [pipelines.counted, pipelines.processed])
+def test_a_worker_that_comes_late_catches_up(tmp_path, build, monkeypatch):
+    """Two workers in turns: each loads what the other one has saved, and not all there is."""
+    source = hr.read.memory(pipelines.tables(600, 1, disorder=20)[0])
+    engine = Engine(build(source), tmp_path, 20)
+    loaded = []
+    load = keyed.KeyedLevel._snapshots
+
+    def counting(self, plan, listed):
+        loaded.append((len(listed), listed[0][0]))
+        return load(self, plan, listed)
+
+    monkeypatch.setattr(keyed.KeyedLevel, "_snapshots", counting)
+    workers = [{}, {}]
+    while not has_ended(engine.offset):
+        monkeypatch.setattr(keyed, "_cached", workers[0])
+        engine.commit(*engine.batch())
+        workers.reverse()
+    (expected,) = naive([engine.output])
+    assert_same(engine.rows, expected, ordered=False)
+    caught_up = [number for number, first in loaded if number == 1 and first > 0]
+    assert len(caught_up) > len(loaded) // 2
+
+
 def test_state_does_not_grow(tmp_path):
     """Many batches of deltas without records do not pile up."""
     source = hr.read.memory(pipelines.tables(200, 1, disorder=5)[0])
     engine = Engine(pipelines.counted(source), tmp_path, 4)
     while not has_ended(engine.offset):
         engine.commit(*engine.batch())
-    assert len(engine.store.values["pieces"]) <= keyed.MOST_SNAPSHOTS
+    kept = [name for (name,) in engine.store.values["pieces"] if name != keyed.SAVED]
+    assert len(kept) <= keyed.MOST_SNAPSHOTS
 
 
 def test_plans_are_repeatable(tmp_path):

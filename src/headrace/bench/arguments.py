@@ -21,6 +21,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_chain(kinds)
     _add_node(kinds)
     _add_stage(kinds)
+    _add_spark(kinds)
 
 
 # ---- values ----------------------------------------------------------------------------------
@@ -75,9 +76,22 @@ def _node_figure(text: str) -> str:
     return _one_of(text, list(FIGURES))
 
 
-def _one_of(text: str, known: list[str]) -> str:
+def _case(text: str) -> str:
+    from .spark.cases import CASES
+
+    return _one_of(text, list(CASES), "case")
+
+
+def _scale(text: str) -> float:
+    given = float(text)
+    if not 0 < given < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
+    return given
+
+
+def _one_of(text: str, known: list[str], what: str = "figure") -> str:
     if text not in known:
-        raise argparse.ArgumentTypeError(f"no figure {text!r}; there are: {', '.join(known)}")
+        raise argparse.ArgumentTypeError(f"no {what} {text!r}; there are: {', '.join(known)}")
     return text
 
 
@@ -241,3 +255,35 @@ def _stage(options: argparse.Namespace) -> int:
     settings = Settings(rows=options.rows, repeat=options.repeat)
     stage.run(options.figure, settings=settings, as_json=options.json, plot=options.plot)
     return 0  # a missed figure is a finding, not a failure of the command
+
+
+# ---- spark -----------------------------------------------------------------------------------
+
+
+def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
+    spark = kinds.add_parser("spark", help="pipelines on Spark, as ratios to Spark's own ways")
+    spark.add_argument("--json", action="store_true", help="one JSON line per case, nothing else")
+    spark.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        type=_case,
+        metavar="NAME",
+        help="only this case; may be given again",
+    )
+    spark.add_argument(
+        "--rows-scale",
+        type=_scale,
+        default=1.0,
+        metavar="F",
+        help="so many times the rows of each case (default: 1)",
+    )
+    spark.set_defaults(command=_spark)
+
+
+def _spark(options: argparse.Namespace) -> int:
+    from .spark import command
+
+    results = command.run(options.case, scale=options.rows_scale, as_json=options.json)
+    # a missed ratio is a finding, not a failure of the command; a wrong result is
+    return 0 if all(result["correct"] is not False for result in results) else 1

@@ -13,8 +13,7 @@ import re
 import traceback
 from typing import Any
 
-from headrace.plan.errors import HeadraceError
-from headrace.stage.failure import IN_OPERATOR
+from headrace.plan.errors import IN_OPERATOR, HeadraceError
 
 MOST_LINES = 12
 # An error of ours in the text of another: up to an empty line, or to what Java says behind it.

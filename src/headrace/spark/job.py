@@ -23,11 +23,10 @@ from .explain import explain_on_spark
 from .frames import Frames, with_files
 from .planning import write_times
 from .query import all_letters
-from .running import COUNTERS
 from .session import open_session, own_session
 from .shipment import Shipment, send, without_sinks
 from .sinks import DriverSinks
-from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
+from .wire import COUNTERS, ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
 
 AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
 BATCH_ROWS = 4_000_000
