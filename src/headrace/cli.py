@@ -159,13 +159,14 @@ def _run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _spark_ended() -> Iterator[None]:
-    """Leave no Java behind, not even for the moment after our end."""
+    """Leave no Java behind, not even for the moment after our end; one that ran before stays."""
+    from .spark.session import close_session, is_running
+
+    ran_before = is_running()
     try:
         yield
     finally:
-        if "pyspark" in sys.modules:
-            from .spark import close_session
-
+        if not ran_before:
             close_session()
 
 
