@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from headrace.plan.connector import is_replayable
@@ -20,7 +20,7 @@ from headrace.plan.planner import Plan
 from .checkpoint import Checkpoint
 from .errors import carried, of_spark
 from .planning import write_times
-from .running import COUNTERS
+from .progress import Counts, SparkProgress
 from .session import open_session, own_session
 from .shipment import Shipment, send, without_sinks
 from .sinks import DriverSinks
@@ -28,24 +28,6 @@ from .wire import ERROR, MESSAGE, METRICS, RESULT, SCHEMA, TIMES, Letter
 
 BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
-
-
-@dataclass(frozen=True)
-class SparkProgress:
-    """How far a job is; the same fields as those of a job on one thread, and Spark's."""
-
-    status: str
-    seconds: float
-    rows_in: int
-    rows_out: int
-    late_rows: int
-    rows_per_second: float
-    operators: dict[str, dict[str, Any]]
-    batches: int
-    batch_seconds: float  # of the last one
-    state_written: int  # bytes
-    cache_hits: int  # stages that were still in their worker's memory
-    cache_misses: int
 
 
 class SparkJob:
@@ -64,16 +46,13 @@ class SparkJob:
         sinks = [root for s in self._stages for root in s.roots if isinstance(root, Sink)]
         self._sink_names = [sink.name for sink in sinks]
         self._sinks = DriverSinks(sinks)
-        self._counted: dict[str, dict[str, Any]] = {}
-        self._sizes: dict[tuple[str, str], dict[str, Any]] = {}  # by sender and operator
-        self._totals = {"state_written": 0, "cache_hits": 0, "shards": 0}
-        self._batches, self._batch_seconds = 0, 0.0
-        self._lock = threading.Lock()
+        self._counts = Counts()
         self._error: Exception | None = None
         self._stopping = False
         self._query: Any = None
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
+        self._identity, self._batch_rows = "", BATCH_ROWS
 
     def __repr__(self) -> str:
         return f"SparkJob({self.status}, {self.progress().rows_in:,} rows in)"
@@ -119,38 +98,62 @@ class SparkJob:
         def cores() -> int:
             return open_session(master, session).sparkContext.defaultParallelism
 
-        identity, shards = self._checkpoint.agree(self._stages, shards, cores)
+        self._identity, before = self._checkpoint.agree(self._stages, shards, cores)
         self._sinks.open()
         if self._checkpoint.has_finished():
             return False
         spark = open_session(master, session)
-        stop_file = self._checkpoint.plans / "stop"
-        stop_file.unlink(missing_ok=True)
+        if shards is not None and shards != before:
+            self._move(spark, before, shards)
+        self._stop_file.unlink(missing_ok=True)
+        self._batch_rows = batch_rows or BATCH_ROWS
+        self._query = self._write(spark, shards or before, trigger)
+        self.status = "running"
+        return True
+
+    @property
+    def _stop_file(self) -> Path:
+        assert self._checkpoint is not None
+        return self._checkpoint.plans / "stop"
+
+    def _move(self, spark: Any, before: int, shards: int) -> None:
+        """Finish what was planned, and let the shards of before leave their state."""
+        assert self._checkpoint is not None
+        query = self._query = self._write(spark, before, None, moving=self._checkpoint.moving)
+        try:
+            query.processAllAvailable()
+        except Exception as error:
+            self._raise(error)
+        finally:
+            self._stop_query()
+            self._query = None
+        self._checkpoint.change_shards(shards)
+
+    def _write(self, spark: Any, shards: int, trigger: str | None, moving: str = "") -> Any:
+        """The query: source stages, levels of keyed stages, and the commit."""
+        from .source import FORMAT, HeadraceSource
+
+        assert self._checkpoint is not None
         self._shipment = Shipment(
             stages=without_sinks(self._stages),
             staged=self._sinks.staged(),
             channels={n.name: tuple(n.connector.channels()) for n in self._sources},
             shards=shards,
-            checkpoint=identity,
-            batch_rows=batch_rows or BATCH_ROWS,
+            checkpoint=self._identity,
+            batch_rows=self._batch_rows,
             tasks=spark.sparkContext.defaultParallelism,
-            stop_file=str(stop_file),
+            stop_file=str(self._stop_file),
             times=str(self._checkpoint.times),
             capacity=self._capacity,
             compiled=self._compiled,
+            moving=moving,
+            moved=self._checkpoint.moved,
+            start=self._checkpoint.start,
         )
         path = str(send(self._shipment, self._checkpoint.plans))
-        self._query = self._write(own_session(spark, shards), path, trigger)
-        self.status = "running"
-        return True
-
-    def _write(self, spark: Any, path: str, trigger: str | None) -> Any:
-        """The query: source stages, levels of keyed stages, and the commit."""
-        from .source import FORMAT, HeadraceSource
-
-        assert self._shipment is not None and self._checkpoint is not None
-        spark.dataSource.register(HeadraceSource)
-        letters = spark.readStream.format(FORMAT).option("plan", path).load()
+        session = own_session(spark, shards)
+        session.dataSource.register(HeadraceSource)
+        letters = session.readStream.format(FORMAT).option("plan", path).load()
         for level in range(len(self._shipment.levels)):
             from .keyed import KeyedLevel
 
@@ -180,9 +183,9 @@ class SparkJob:
                 results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
                 self._sinks.commit(name, results)
                 self._keep_times(letters)
-            self._count([x for x in letters if x.kind == METRICS])
-            self._batches += 1
-            self._batch_seconds = time.perf_counter() - started
+            self._counts.add(x for x in letters if x.kind == METRICS)
+            self._counts.batches += 1
+            self._counts.batch_seconds = time.perf_counter() - started
         except Exception as error:
             if not _is_sparks(error):
                 self._error = error
@@ -200,19 +203,6 @@ class SparkJob:
                 if known is None or (largest is not None and largest > known):
                     found[channel] = largest
         write_times(self._checkpoint.times, letters[0].batch, times)
-
-    def _count(self, letters: list[Letter]) -> None:
-        with self._lock:
-            for letter in letters:
-                for name, values in json.loads(letter.payload).items():
-                    if not name:
-                        for key, value in values.items():
-                            self._totals[key] += value
-                        continue
-                    counted = self._counted.setdefault(name, dict.fromkeys(COUNTERS, 0))
-                    for key in COUNTERS:
-                        counted[key] += values.pop(key)
-                    self._sizes[letter.sender, name] = values
 
     # ---- the outside ---------------------------------------------------------------------------
 
@@ -233,34 +223,12 @@ class SparkJob:
     def progress(self) -> SparkProgress:
         """How far the job is: rows, rates, batches, state, and the same for every operator."""
         seconds = (self._ended or time.perf_counter()) - self._started
-        operators = self.metrics()
-        none = dict.fromkeys(COUNTERS, 0)
-        rows_in = sum(operators.get(node.name, none)["rows_in"] for node in self._sources)
-        rows_out = sum(operators.get(name, none)["rows_in"] for name in self._sink_names)
-        totals = self._totals
-        return SparkProgress(
-            self.status,
-            seconds,
-            rows_in,
-            rows_out,
-            sum(measured["late_rows"] for measured in operators.values()),
-            rows_in / seconds if seconds > 0 else 0.0,
-            operators,
-            self._batches,
-            self._batch_seconds,
-            totals["state_written"],
-            totals["cache_hits"],
-            totals["shards"] - totals["cache_hits"],
-        )
+        sources = [node.name for node in self._sources]
+        return self._counts.progress(self.status, seconds, sources, self._sink_names)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every operator: rows in and out, late rows, blocks, seconds, state size."""
-        with self._lock:
-            made = {name: dict(counted) for name, counted in self._counted.items()}
-            for (_, name), sizes in self._sizes.items():
-                for key, value in sizes.items():
-                    made[name][key] = made[name].get(key, 0) + value
-        return made
+        return self._counts.operators()
 
     def stop(self) -> None:
         """Read no more; what was planned is finished and committed. From any thread."""

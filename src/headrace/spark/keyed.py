@@ -25,10 +25,11 @@ from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage
 
 from .errors import carry
+from .moving import merged, read_parts, write_part
 from .running import StageTask
 from .shipment import Shipment, receive, sender_of_shard
 from .source import PASSING
-from .wire import DRIVER, ERROR, METRICS, ROWS, Letter, by_sender, from_columns, unpack
+from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Letter, by_sender, from_columns, unpack
 
 PIECE_BYTES = 1 << 20  # a snapshot is kept in pieces of at most so many bytes
 MOST_SNAPSHOTS = 16  # of a stage before a new base, however small the deltas are
@@ -75,7 +76,9 @@ class KeyedLevel(StatefulProcessor):
         try:
             for plan in plans:
                 given = sorted((x for x in letters if x.target == plan.number), key=by_sender)
-                if given:
+                if given and given[0].kind == MOVE:
+                    self._leave(shipment, plan, shard, saved)
+                elif given:
                     yield from self._run(shipment, plan, shard, given, saved)
                     changed = True
         except PASSING:
@@ -86,6 +89,17 @@ class KeyedLevel(StatefulProcessor):
             return
         if changed:
             self._saved.update((json.dumps(saved),))
+
+    def _leave(
+        self, shipment: Shipment, plan: StagePlan, shard: int, saved: dict[str, Any]
+    ) -> None:
+        """Write all records into a file, for the shards of the next generation."""
+        key = (shipment.token, plan.number, shard)
+        stage, _ = self._stage(shipment, plan, key, saved.get(str(plan.number)))
+        try:
+            write_part(shipment.moving, plan.number, shard, shipment.shards, stage.snapshot())
+        finally:
+            stage.close()
 
     def _run(
         self,
@@ -146,10 +160,23 @@ class KeyedLevel(StatefulProcessor):
                 for number, pieces in known["snapshots"]
             ]
             stage.restore(*snapshots)
+        elif shipment.moved:
+            self._take_over(shipment, plan, key[-1], stage)
         for node in plan.inputs:
             assert isinstance(node, Received)
             stage.declare(node.name, *shipment.senders(node.name))
         return stage, False
+
+    def _take_over(self, shipment: Shipment, plan: StagePlan, shard: int, stage: Stage) -> None:
+        """Begin with what the shards of the generation before have left."""
+        parts = read_parts(shipment.moved, plan.number, shard, shipment.shards)
+        senders = {
+            node.name: shipment.senders(node.name)
+            for node in plan.inputs
+            if shipment.sends_in_shards(node.name)
+        }
+        if parts:
+            stage.restore(merged(parts, shard, shipment.shards, senders))
 
     # ---- the state store ---------------------------------------------------------------------
 

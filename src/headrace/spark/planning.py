@@ -16,7 +16,6 @@ committed, and the planner reads before it plans the next.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Mapping
@@ -42,13 +41,19 @@ UNKNOWN = "reported"  # instead of a largest time: the task that read up to here
 
 
 def first_offset(shipment: Shipment) -> Offset:
-    """Before everything."""
+    """Where a job begins: before everything, or where the generation before it stopped."""
+    if shipment.start is not None:
+        return shipment.start
+    return {"batch": 0, "sources": _beginnings(shipment)}
+
+
+def _beginnings(shipment: Shipment) -> dict[str, dict[str, Place]]:
     sources: dict[str, dict[str, Place]] = {}
     for name, channels in shipment.channels.items():
         _, node = shipment.sources[name]
         first = node.connector.first() if hasattr(node.connector, "first") else {}
         sources[name] = {channel: _beginning(first.get(channel)) for channel in channels}
-    return {"batch": 0, "sources": sources}
+    return sources
 
 
 def _beginning(position: Any) -> Place:
@@ -62,10 +67,7 @@ def has_ended(offset: Offset) -> bool:
 
 def unpaced(connector: Any) -> Any:
     """A connector that gives a range as fast as it can: only the planner waits for time."""
-    if getattr(connector, "_rate", None) is not None:
-        connector = copy.copy(connector)
-        connector._rate = None
-    return connector
+    return connector.unpaced() if hasattr(connector, "unpaced") else connector
 
 
 # ---- times that tasks report -------------------------------------------------------------------
@@ -112,7 +114,10 @@ class Planner:
 
     def next_offset(self, start: Offset) -> Offset:
         """The end of the next micro-batch; `start` itself if there is nothing to read."""
-        if os.path.exists(self._shipment.stop_file):
+        moving = self._shipment.moving
+        if moving and start.get("moved") != moving:
+            return {"batch": start["batch"] + 1, "sources": self._places(start), "moved": moving}
+        if moving or os.path.exists(self._shipment.stop_file):
             return start
         sources = self._places(start)
         active = [
@@ -131,7 +136,7 @@ class Planner:
 
     def _places(self, start: Offset) -> dict[str, dict[str, Place]]:
         """All channels where they stand, those that are new included; their times are known."""
-        made = first_offset(self._shipment)["sources"]
+        made = _beginnings(self._shipment)
         told: dict[str, dict[str, int | None]] | None = None
         for name, found in start["sources"].items():
             for channel, place in found.items():

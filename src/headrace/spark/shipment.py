@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from headrace.connect.null import NullSink
-from headrace.connect.parquet_sink import ParquetSink
 from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transform
 from headrace.plan.planner import StagePlan
 
@@ -39,6 +38,9 @@ class Shipment:
     times: str  # the folder with the event times that tasks have reported
     capacity: int
     compiled: bool
+    moving: str = ""  # the folder into which shards leave their state; nothing is read
+    moved: str = ""  # the folder with the state of the generation before
+    start: dict[str, Any] | None = None  # the offset to begin with, if not at the beginning
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @cached_property
@@ -89,10 +91,19 @@ class Shipment:
         names = {node.name for node in stage.inputs if isinstance(node, Received)}
         return [s for s in self.stages if any(root.name in names for root in s.roots)]
 
+    def sender(self, exchange: str) -> StagePlan:
+        """The stage whose rows an exchange brings."""
+        (stage,) = [s for s in self.stages if any(r.name == exchange for r in s.roots)]
+        return stage
+
+    def sends_in_shards(self, exchange: str) -> bool:
+        """Does an exchange bring rows from shards, and not from channels of sources?"""
+        return self.sender(exchange).number in self.receivers.values()
+
     def senders(self, exchange: str) -> list[str]:
         """All channels of an exchange: windows behind it wait for every one of them."""
-        (stage,) = [s for s in self.stages if any(r.name == exchange for r in s.roots)]
-        if stage.number in self.receivers.values():
+        stage = self.sender(exchange)
+        if self.sends_in_shards(exchange):
             return [sender_of_shard(stage, shard) for shard in range(self.shards)]
         return [
             sender_of_channel(node.name, channel)
@@ -124,7 +135,7 @@ def is_staged(connector: object) -> bool:
 
     A connector says so with an attribute `distributed`. Others live on the driver: rows come to it.
     """
-    return bool(getattr(connector, "distributed", isinstance(connector, ParquetSink | NullSink)))
+    return bool(getattr(connector, "distributed", False))
 
 
 def without_sinks(stages: Sequence[StagePlan]) -> tuple[StagePlan, ...]:

@@ -27,7 +27,7 @@ from .errors import carry
 from .planning import Offset, Planner, first_offset, unpaced
 from .running import StageTask
 from .shipment import Shipment, receive, sender_of_channel
-from .wire import DRIVER, ERROR, SCHEMA, TIMES, Letter, to_record_batch
+from .wire import DRIVER, ERROR, MOVE, SCHEMA, TIMES, Letter, to_record_batch
 
 FORMAT = "headrace"
 POLL_ROWS = 65_536
@@ -54,6 +54,13 @@ class Range(InputPartition):
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
+
+
+@dataclass
+class Move(InputPartition):
+    """Nothing to read: all shards leave their state for their followers."""
+
+    batch: int
 
 
 class HeadraceSource(DataSource):
@@ -108,6 +115,8 @@ class HeadraceReader(DataSourceStreamReader):
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """A task for each split of each channel that has moved."""
+        if end.get("moved"):
+            return [Move(end["batch"])]
         made: list[InputPartition] = []
         for source, found in end["sources"].items():
             for channel, place in found.items():
@@ -142,8 +151,11 @@ class HeadraceReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The letters that a range gives."""
-        assert isinstance(partition, Range)
         shipment = self._shipment
+        if isinstance(partition, Move):
+            yield to_record_batch(list(_moves(shipment, partition.batch)))
+            return
+        assert isinstance(partition, Range)
         try:
             for letter in _read(shipment, partition):
                 yield to_record_batch([letter])
@@ -153,6 +165,13 @@ class HeadraceReader(DataSourceStreamReader):
             label, payload = shipment.labels[0], carry(error)
             told = Letter(label, ERROR, partition.batch, DRIVER, "", "", 0, 0, 0, payload)
             yield to_record_batch([told])
+
+
+def _moves(shipment: Shipment, batch: int) -> Iterator[Letter]:
+    for level in shipment.levels:
+        for plan in level:
+            for label in shipment.labels:
+                yield Letter(label, MOVE, batch, plan.number, "", "", 0, 0, 0, b"")
 
 
 def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
