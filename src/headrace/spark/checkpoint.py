@@ -10,11 +10,9 @@ moved-1/, ...    the state with which such a generation begins
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +23,7 @@ from headrace.plan.nodes import Process, Received, Source, WindowAggregate, walk
 from headrace.plan.planner import StagePlan
 
 from .planning import has_ended
+from .temporary import locked, new_folder
 
 FORMAT = 1
 
@@ -40,20 +39,18 @@ class Checkpoint:
                 "  fix: give a folder that all machines see under the same path"
             )
         if path is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="headrace-checkpoint-"))
+            self.folder = new_folder("headrace-checkpoint-")
         else:
             self.folder = Path(str(path).removeprefix("file://")).expanduser().resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._agreed: dict[str, Any] = {}
-        self._lock = open(self.folder / "headrace.lock", "a+")  # noqa: SIM115
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
+        held = locked(self.folder)
+        if held is None:
             raise StateError(
                 f"another job runs on the checkpoint {self.folder}\n"
                 "  fix: stop it, or give this job a checkpoint of its own"
-            ) from None
+            )
+        self._lock = held
 
     @property
     def spark(self) -> Path:
