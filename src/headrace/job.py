@@ -158,6 +158,7 @@ def run(
     shards: int | None = None,
     batch_rows: int | None = None,
     trigger: str | None = None,
+    idle: Any = None,
 ) -> Any:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -170,7 +171,8 @@ def run(
     the same rows in the same order; "spark" on a cluster, `master` (default: all cores of this
     machine) or the user's own `session`. There, `checkpoint` is the folder to go on from after a
     failure, `shards` the number of owners of keys, `batch_rows` the most rows of a micro-batch and
-    `trigger` the least time between two, e.g. "5 seconds".
+    `trigger` the least time between two, e.g. "5 seconds". A channel that brings nothing for so
+    long as `idle`, e.g. "30s", does not hold windows back any more; what it brings then may be late.
     """
     if engine not in ("thread", "node", "spark"):
         raise ValueError(f'engine={engine!r}: use "thread", "node" or "spark"')
@@ -181,6 +183,7 @@ def run(
 
             options = {"master": master, "checkpoint": checkpoint, "session": session}
             options |= {"shards": shards, "batch_rows": batch_rows, "trigger": trigger}
+            options["idle"] = idle
             started = start(made, capacity=capacity, compiled=compiled, **options)
             return started.finish(seconds, watch)
         execution: ThreadRun | NodeRun

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headrace.plan.connector import is_replayable
+from headrace.plan.durations import parse_duration
 from headrace.plan.errors import PipelineError
 from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import Sink, Source
@@ -53,6 +54,7 @@ class SparkJob:
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
         self._identity, self._batch_rows = "", BATCH_ROWS
+        self._idle: float | None = None
 
     def __repr__(self) -> str:
         return f"SparkJob({self.status}, {self.progress().rows_in:,} rows in)"
@@ -68,9 +70,11 @@ class SparkJob:
         shards: int | None = None,
         batch_rows: int | None = None,
         trigger: str | None = None,
+        idle: Any = None,
     ) -> SparkJob:
         """Start the query; nothing is started if the checkpoint says that all is done."""
         self._check()
+        self._idle = None if idle is None else parse_duration(idle) / 1e6
         self._checkpoint = Checkpoint(checkpoint)
         try:
             if not self._begin(master, session, shards, batch_rows, trigger):
@@ -146,6 +150,7 @@ class SparkJob:
             times=str(self._checkpoint.times),
             capacity=self._capacity,
             compiled=self._compiled,
+            idle=self._idle,
             moving=moving,
             moved=self._checkpoint.moved,
             start=self._checkpoint.start,

@@ -27,6 +27,7 @@ from headrace.plan.errors import StateError
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import Source
 
+from .idling import Idling
 from .shipment import Shipment
 
 POLL_ROWS = 65_536
@@ -58,6 +59,12 @@ def _beginnings(shipment: Shipment) -> dict[str, dict[str, Place]]:
 
 def _beginning(position: Any) -> Place:
     return {"position": position, "largest": None, "ended": False, "start": None, "splits": []}
+
+
+def _lifted(place: Place, largest: int) -> Place:
+    """A channel that stays where it is, and whose time goes on."""
+    start = {"position": place["position"], "largest": largest}
+    return {**place, "largest": largest, "start": start, "splits": []}
 
 
 def has_ended(offset: Offset) -> bool:
@@ -110,6 +117,7 @@ class Planner:
 
     def __init__(self, shipment: Shipment) -> None:
         self._shipment = shipment
+        self._idling = Idling(shipment)
         self._readers: dict[tuple[str, str], tuple[Any, Reader]] = {}  # and where they stand
 
     def next_offset(self, start: Offset) -> Offset:
@@ -126,13 +134,18 @@ class Planner:
             for channel, place in found.items()
             if not place["ended"]
         ]
-        moved = False
+        before = {name: dict(found) for name, found in sources.items()}
+        moved: set[tuple[str, str]] = set()
         for name, channel in active:
             wait = 0.0 if moved else WAIT_SECONDS / len(active)
             after = self._advance(name, channel, sources[name][channel], len(active), wait)
             if after is not None:
-                sources[name][channel], moved = after, True
-        return {"batch": start["batch"] + 1, "sources": sources} if moved else start
+                sources[name][channel] = after
+                moved.add((name, channel))
+        lifted = self._idling.lifted(before, moved)
+        for (name, channel), largest in lifted.items():
+            sources[name][channel] = _lifted(before[name][channel], largest)
+        return {"batch": start["batch"] + 1, "sources": sources} if moved or lifted else start
 
     def _places(self, start: Offset) -> dict[str, dict[str, Place]]:
         """All channels where they stand, those that are new included; their times are known."""
@@ -168,12 +181,17 @@ class Planner:
             return None
         if splits and splits[-1] == ahead.position:
             splits.pop()  # nothing lies behind it
+
+        def largest(position: Any) -> int | None:
+            found = [before["largest"], _largest(node, channel, position)]
+            return max((each for each in found if each is not None), default=None)
+
         return {
             "position": ahead.position,
-            "largest": _largest(node, channel, ahead.position) if known else UNKNOWN,
+            "largest": largest(ahead.position) if known else UNKNOWN,
             "ended": ahead.ended,
             "start": {"position": before["position"], "largest": before["largest"]},
-            "splits": [{"position": p, "largest": _largest(node, channel, p)} for p in splits],
+            "splits": [{"position": p, "largest": largest(p)} for p in splits],
         }
 
     def reader(self, name: str, channel: str, position: Any) -> Reader:

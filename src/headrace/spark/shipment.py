@@ -38,6 +38,7 @@ class Shipment:
     times: str  # the folder with the event times that tasks have reported
     capacity: int
     compiled: bool
+    idle: float | None = None  # seconds after which a silent channel holds no windows back
     moving: str = ""  # the folder into which shards leave their state; nothing is read
     moved: str = ""  # the folder with the state of the generation before
     start: dict[str, Any] | None = None  # the offset to begin with, if not at the beginning

@@ -248,6 +248,10 @@ def _take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
             if source.clock is not None:
                 largest = NEVER if task.largest is None else task.largest
                 source.clock.restored({task.channel: largest})
+                if largest != NEVER:  # what a task without rows has to tell
+                    clock = shipment.sources[name][1].clock
+                    assert clock is not None
+                    stage.advance(name, largest - clock.bound, task.channel)
         else:
             stage.end(name, NO_CHANNEL)  # what others read does not hold this channel back
     return stage
