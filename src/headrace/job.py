@@ -172,7 +172,7 @@ def run(
     machine) or the user's own `session`. There, `checkpoint` is the folder to go on from after a
     failure, `shards` the number of owners of keys, `batch_rows` the most rows of a micro-batch and
     `trigger` the least time between two, e.g. "5 seconds". A channel that brings nothing for so
-    long as `idle`, e.g. "30s", does not hold windows back any more; what it brings then may be late.
+    long as `idle`, e.g. "30s", holds no windows back any more; what it brings then may be late.
     """
     if engine not in ("thread", "node", "spark"):
         raise ValueError(f'engine={engine!r}: use "thread", "node" or "spark"')
