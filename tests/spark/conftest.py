@@ -30,6 +30,6 @@ def missing() -> str:
 def session():
     from headrace.spark.session import open_session
 
-    made = open_session("local[2]", None)
+    made = open_session("local[2,3]", None)  # a task may fail twice
     yield made
     made.stop()
