@@ -1,6 +1,9 @@
 """One Spark for all tests, on two cores; without PySpark or Java they are skipped."""
 
 import pytest
+from tests.broker import broker
+
+__all__ = ["broker"]  # a fixture
 
 
 def pytest_collection_modifyitems(items):

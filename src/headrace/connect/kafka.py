@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from headrace.plan.errors import DataError
+from headrace.plan.errors import DataError, Unreachable
 from headrace.plan.expressions import Expression
 from headrace.plan.literals import stored
 from headrace.plan.schema import Schema
@@ -230,7 +230,7 @@ class KafkaSource:
         except kafka().KafkaException as error:
             raise self._connection.unreachable(self._asker, error, self._trouble) from None
         if answer is None:
-            raise DataError(f"Kafka at {self._connection} does not answer")
+            raise Unreachable(f"Kafka at {self._connection} does not answer")
         return answer
 
     def _check_kept(self, partition: int, start: int) -> None:

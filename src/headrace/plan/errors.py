@@ -35,3 +35,7 @@ class StateError(HeadraceError):
 
 class DataError(HeadraceError):
     """Data that a source, a table or a sink cannot take as it is."""
+
+
+class Unreachable(DataError):
+    """What a source reads from does not answer; it may later, so trying again can help."""

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from headrace.plan.connector import Reader, Statistics
-from headrace.plan.errors import StateError
+from headrace.plan.errors import StateError, Unreachable
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import Source
 
@@ -33,6 +34,7 @@ from .shipment import Shipment
 POLL_ROWS = 65_536
 WAIT_SECONDS = 0.05  # for the first rows, over all channels
 MORE_SECONDS = 0.02  # for more rows: a reader may need a moment to get to the next file
+PATIENCE = 300.0  # seconds for which a source may not answer
 KEPT_TIMES = 4  # batches whose times stay on the disk
 
 Offset = dict[str, Any]
@@ -118,10 +120,28 @@ class Planner:
     def __init__(self, shipment: Shipment) -> None:
         self._shipment = shipment
         self._idling = Idling(shipment)
+        self._latest: dict[str, dict[str, int]] = {}
+        self._unreachable_since: float | None = None
         self._readers: dict[tuple[str, str], tuple[Any, Reader]] = {}  # and where they stand
 
     def next_offset(self, start: Offset) -> Offset:
-        """The end of the next micro-batch; `start` itself if there is nothing to read."""
+        """The end of the next micro-batch; `start` itself if there is nothing to read.
+
+        What does not answer now is asked again, for a while.
+        """
+        self._latest.clear()
+        try:
+            found = self._next_offset(start)
+        except Unreachable:
+            now = time.monotonic()
+            self._unreachable_since = self._unreachable_since or now
+            if now - self._unreachable_since > PATIENCE:
+                raise
+            return start
+        self._unreachable_since = None
+        return found
+
+    def _next_offset(self, start: Offset) -> Offset:
         moving = self._shipment.moving
         if moving and start.get("moved") != moving:
             return {"batch": start["batch"] + 1, "sources": self._places(start), "moved": moving}
@@ -211,7 +231,11 @@ class Planner:
     def latest(self, name: str, channel: str) -> int | None:
         """The end of a channel whose positions are numbers that can be counted on; else None."""
         _, node = self._shipment.sources[name]
-        return node.connector.latest()[channel] if hasattr(node.connector, "first") else None
+        if not hasattr(node.connector, "first"):
+            return None
+        if name not in self._latest:  # asked once for all channels
+            self._latest[name] = node.connector.latest()
+        return self._latest[name][channel]
 
     def committed(self, end: Offset) -> None:
         """Everything before an offset is safe."""

@@ -8,6 +8,7 @@ one channel, runs the stage on it, and gives letters.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
+from headrace.plan.errors import Unreachable
 from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import StagePlan
 from headrace.stage.clock import NEVER
@@ -32,11 +34,12 @@ from .wire import DRIVER, ERROR, MOVE, SCHEMA, TIMES, Letter, to_record_batch
 FORMAT = "headrace"
 POLL_ROWS = 65_536
 POLL_SECONDS = 1.0
+PATIENCE = 300.0  # seconds for which a range that is known to be there may bring nothing
 SPLIT_SHIFT = 32  # serials of the letters of a split follow those of the split before
 NO_CHANNEL = "none"  # stands for the channels of sources that a task does not read
 
 # Retrying helps against these, and only Spark can do it; everything else fails the same way again.
-PASSING = (OSError, MemoryError)
+PASSING = (OSError, MemoryError, Unreachable)
 
 
 @dataclass
@@ -191,9 +194,13 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         if task.start != task.stop:
             connector = unpaced(node.connector)
             reader = connector.open(task.channel, task.start, task.stop, names, node.predicate)
+            deadline = time.monotonic() + PATIENCE
             while True:
                 batch = reader.poll(POLL_ROWS, POLL_SECONDS)
+                if batch.rows is None and time.monotonic() > deadline:
+                    raise Unreachable(f"{connector} brings nothing for {PATIENCE:g} seconds")
                 if batch.rows is not None and batch.rows.num_rows:
+                    deadline = time.monotonic() + PATIENCE
                     stage.push(task.source, batch.rows, task.channel)
                     yield from run.run()
                 if batch.ended or batch.position == task.stop:
