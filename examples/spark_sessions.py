@@ -3,7 +3,6 @@
     python examples/spark_sessions.py [folder]
 
 Run it, kill it (kill -9 will do), run it again with the same folder: it goes on where it was.
-Needs `pip install "headrace[spark]"` and Java 17.
 """
 
 import sys

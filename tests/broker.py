@@ -8,7 +8,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.dev.errors import Unavailable
-from headrace.dev.kafka import Broker, free_port
+from headrace.dev.kafka import Broker
+from headrace.dev.processes import free_port
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import headrace as hr
-from headrace.bench import figures, first_result, report, stage
+from headrace.bench import first_result, peers, report, stage
 from headrace.bench.figures import FIGURES, Settings, StageProgram
 from headrace.bench.harness import Duel, MissingPackage, duel
 from headrace.workloads import keyed, ysb
@@ -214,7 +214,7 @@ def test_without_polars_the_way_out_is_named(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without_polars)
     with pytest.raises(MissingPackage, match=r"pip install 'headrace\[bench\]'"):
-        figures.import_polars()
+        peers.import_polars()
 
 
 # ---------------------------------------------------------------- what is printed

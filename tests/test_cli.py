@@ -36,7 +36,7 @@ def test_the_version(capsys):
         (["demo", "--seconds", "0"], "0 is not a time above zero"),
         (["demo", "--seconds", "-1"], "-1 is not a time above zero"),
         (["demo", "--seconds", "nan"], "nan is not a time above zero"),
-        (["demo", "--seconds", "soon"], "invalid _seconds value"),
+        (["demo", "--seconds", "soon"], "invalid seconds value"),
         (["bench", "stage", "--rows", "0"], "0 is not above zero"),
         (["bench", "stage", "--repeat", "x"], "invalid"),
         (["bench", "stage", "--figure", "ysb"], "no figure 'ysb'; there are: ysb_fused, "),
@@ -101,7 +101,7 @@ def test_the_doctor_names_what_is_missing_and_how_to_get_it(capsys, monkeypatch)
 
 
 def test_the_doctor_says_what_does_not_work(capsys, monkeypatch):
-    def fail(output):
+    def fail(output, engine):
         raise OSError("disk full")
 
     monkeypatch.setattr(doctor.hr, "run", fail)

@@ -34,7 +34,7 @@ def test_the_demo_ends_by_itself_with_verified_numbers_and_a_picture(tmp_path):
     assert right
     assert "verified" in text
     assert "all windows" in text
-    assert "ad campaigns: stopped" in text
+    assert "ad campaigns on one thread: stopped" in text
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert threading.active_count() == threads
     assert time.perf_counter() - started < 60

@@ -16,8 +16,15 @@ from .expr import (
 from .expr import max_ as max
 from .expr import min_ as min
 from .expr import sum_ as sum
-from .job import Job, run
-from .plan.errors import DataError, HeadraceError, PipelineError, StateError
+from .handle import Job
+from .job import Engine, explain, run, start
+from .plan.errors import (
+    DataError,
+    HeadraceError,
+    MemoryBudgetError,
+    PipelineError,
+    StateError,
+)
 from .plan.schema import Schema
 from .plan.types import (
     binary,
@@ -41,7 +48,9 @@ __all__ = [
     "DataError",
     "Expr",
     "HeadraceError",
+    "Engine",
     "Job",
+    "MemoryBudgetError",
     "PipelineError",
     "Schema",
     "StateError",
@@ -53,6 +62,7 @@ __all__ = [
     "count",
     "date",
     "duration",
+    "explain",
     "float32",
     "float64",
     "from_millis",
@@ -68,6 +78,7 @@ __all__ = [
     "optional",
     "read",
     "run",
+    "start",
     "string",
     "sum",
     "table",

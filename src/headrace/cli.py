@@ -1,4 +1,4 @@
-"""The command `headrace`: demo, bench, dev, doctor.
+"""The command `headrace`: run, demo, bench, cluster, dev, doctor.
 
 >>> main(["--version"])
 Traceback (most recent call last):
@@ -10,9 +10,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from .bench.arguments import add_bench, count, seconds, writable
 
 DEFAULT_PLOT = "headrace-demo.png"
 
@@ -60,17 +63,57 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"headrace {_version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+    _add_run(commands)
     _add_demo(commands)
-    _add_bench(commands)
+    add_bench(commands)
+    _add_cluster(commands)
     _add_dev(commands)
     doctor = commands.add_parser("doctor", help="versions, machine, cache, and whether it works")
     doctor.set_defaults(command=_doctor)
     return parser
 
 
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine",
+        choices=("spark", "node", "thread"),
+        help="where to run (default: HEADRACE_ENGINE, or spark)",
+    )
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = commands.add_parser("run", help="run the outputs that a Python file makes")
+    run.add_argument("file", type=Path, help="its outputs are variables: out = stream.write...")
+    _add_engine(run)
+    run.add_argument("--master", metavar="URL", help="Spark's (default: all cores here)")
+    run.add_argument("--checkpoint", type=Path, metavar="FOLDER", help="to go on from")
+    run.add_argument("--shards", type=count, help="owners of keys (default: one per core)")
+    run.add_argument("--batch-rows", type=count, help="the most rows of a micro-batch")
+    run.add_argument("--trigger", metavar="TIME", help="between micro-batches, e.g. '5 seconds'")
+    run.add_argument("--workers", type=count, help="threads of the node engine")
+    run.add_argument("--seconds", type=seconds, help="stop reading after so long")
+    run.add_argument("--explain", action="store_true", help="show the plan, and run nothing")
+    run.set_defaults(command=_run)
+
+
+def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    cluster = commands.add_parser("cluster", help="a Spark cluster to try, on this machine only")
+    verbs = cluster.add_subparsers(title="what to do", required=True, metavar="what")
+    up = verbs.add_parser("up", help="start a master and workers")
+    up.add_argument("--workers", type=count, default=2, help="how many (default: 2)")
+    up.add_argument("--cores", type=count, default=1, help="of each worker (default: 1)")
+    up.add_argument("--memory", default="1g", help="of each worker (default: 1g)")
+    up.add_argument("--port", type=count, help="where the master listens (default: 7077)")
+    up.set_defaults(command=_cluster_up)
+    down = verbs.add_parser("down", help="stop it and remove its files")
+    down.set_defaults(command=_cluster_down)
+    status = verbs.add_parser("status", help="does it run? exit code 1 if not")
+    status.set_defaults(command=_cluster_status)
+
+
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser("demo", help="count ad views per campaign, live, for a few seconds")
-    demo.add_argument("--seconds", type=_seconds, default=5.0, help="how long (default: 5)")
+    demo.add_argument("--seconds", type=seconds, default=5.0, help="how long (default: 5)")
     demo.add_argument(
         "--plot",
         type=Path,
@@ -78,26 +121,8 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         metavar="PATH",
         help=f"where the picture goes (default: {DEFAULT_PLOT} in this folder)",
     )
+    _add_engine(demo)
     demo.set_defaults(command=_demo)
-
-
-def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    bench = commands.add_parser("bench", help="measure")
-    kinds = bench.add_subparsers(title="what to measure", required=True, metavar="what")
-    stage = kinds.add_parser("stage", help="one stage on one thread, as ratios to Polars on two")
-    stage.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
-    stage.add_argument(
-        "--figure",
-        action="append",
-        default=[],
-        type=_figure,
-        metavar="NAME",
-        help="only this figure; may be given again",
-    )
-    stage.add_argument("--rows", type=_count, help="rows of each figure (default: its own number)")
-    stage.add_argument("--repeat", type=_count, default=7, help="timed rounds (default: 7)")
-    stage.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
-    stage.set_defaults(command=_bench_stage)
 
 
 def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -106,42 +131,12 @@ def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     kafka = servers.add_parser("kafka", help="a real Kafka broker")
     verbs = kafka.add_subparsers(title="what to do", required=True, metavar="what")
     up = verbs.add_parser("up", help="start it; fetched from Maven Central the first time")
-    up.add_argument("--port", type=_count, help="where it listens (default: 9092)")
+    up.add_argument("--port", type=count, help="where it listens (default: 9092)")
     up.set_defaults(command=_dev_kafka_up)
     down = verbs.add_parser("down", help="stop it and remove its data")
     down.set_defaults(command=_dev_kafka_down)
     status = verbs.add_parser("status", help="does it run? exit code 1 if not")
     status.set_defaults(command=_dev_kafka_status)
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a time above zero")
-    return seconds
-
-
-def _count(text: str) -> int:
-    count = int(text.replace("_", ""))
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero")
-    return count
-
-
-def _figure(text: str) -> str:
-    from .bench.figures import FIGURES
-
-    if text not in FIGURES:
-        raise argparse.ArgumentTypeError(f"no figure {text!r}; there are: {', '.join(FIGURES)}")
-    return text
-
-
-def _writable(path: Path) -> None:
-    """Say now, not after the run, that a picture cannot be written."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a picture in it")
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} for the plot {path.name}")
 
 
 # ---- commands --------------------------------------------------------------------------------
@@ -150,19 +145,46 @@ def _writable(path: Path) -> None:
 def _demo(options: argparse.Namespace) -> int:
     from . import demo
 
-    _writable(options.plot)
-    return 0 if demo.run(options.seconds, options.plot) else 1
+    writable(options.plot)
+    with _spark_ended():
+        return 0 if demo.run(options.seconds, options.plot, engine=options.engine) else 1
 
 
-def _bench_stage(options: argparse.Namespace) -> int:
-    from .bench import stage
-    from .bench.figures import Settings
+def _run(options: argparse.Namespace) -> int:
+    from . import runner
 
-    if options.plot is not None:
-        _writable(options.plot)
-    settings = Settings(rows=options.rows, repeat=options.repeat)
-    stage.run(options.figure, settings=settings, as_json=options.json, plot=options.plot)
-    return 0  # a missed figure is a finding, not a failure of the command
+    with _spark_ended():
+        return runner.run(options)
+
+
+@contextmanager
+def _spark_ended() -> Iterator[None]:
+    """Leave no Java behind, not even for the moment after our end."""
+    try:
+        yield
+    finally:
+        if "pyspark" in sys.modules:
+            from .spark import close_session
+
+            close_session()
+
+
+def _cluster_up(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.cluster_up(options.workers, options.cores, options.memory, options.port)
+
+
+def _cluster_down(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.cluster_down()
+
+
+def _cluster_status(options: argparse.Namespace) -> int:
+    from .dev import commands
+
+    return commands.cluster_status()
 
 
 def _dev_kafka_up(options: argparse.Namespace) -> int:

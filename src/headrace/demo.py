@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,10 @@ from rich.table import Table
 
 import headrace as hr
 from headrace import col
-from headrace.job import Job
-from headrace.observe.progress import live, short
+from headrace.handle import Job
+from headrace.job import engine_named
+from headrace.observe.numbers import short
+from headrace.observe.progress import live
 from headrace.stream import Stream
 
 RATE = 1_500_000  # events per second of wall clock
@@ -46,6 +49,13 @@ CAMPAIGNS = (
 )
 ADS = 1000
 VIEW = 0
+COMPILING = "compiling (once; later runs find it in the cache) …"
+BEFORE = {
+    "spark": "starting Spark, and " + COMPILING,
+    "node": COMPILING,
+    "thread": COMPILING,
+}
+WHERE = {"spark": "Spark", "node": "all cores", "thread": "one thread"}
 WARM_ROWS = 10_000  # run before the demo begins, so that compiling takes nothing of its time
 DRIFT = 16_000  # after so many events the most popular ad is the next one
 
@@ -147,23 +157,32 @@ def views_of(result: pa.Table) -> dict[tuple[int, str], int]:
 # ---- the demo --------------------------------------------------------------------------------
 
 
-def run(seconds: float = 5.0, plot: Path | None = None, console: Console | None = None) -> bool:
+def run(
+    seconds: float = 5.0,
+    plot: Path | None = None,
+    console: Console | None = None,
+    engine: str | None = None,
+) -> bool:
     """Run the demo; True if every number was right."""
     console = console or Console()
+    engine = engine_named(engine)
     console.print(
         f"[bold]Views per campaign[/], in windows of 10 s of event time. {short(RATE)} events/s "
         f"for {seconds:g} s; event time runs {RATE * STEP // SECOND} times as fast as the clock.",
     )
-    console.print("compiling (once; later runs find it in the cache) …", style="dim")
-    hr.run(pipeline(source(rate=None, rows=WARM_ROWS)).write.null())
+    console.print(BEFORE[engine], style="dim")
+    options: dict[str, Any] = {"engine": engine}
+    if engine == "spark":
+        options["shards"] = 2  # enough for ten campaigns
+    hr.run(pipeline(source(rate=None, rows=WARM_ROWS)).write.null(), **options)
     output = pipeline(source()).write.collect()
-    with live("ad campaigns", console) as watch:
-        job = hr.run(output, seconds=seconds, watch=watch)
+    with live(f"ad campaigns on {WHERE[engine]}", console) as watch:
+        job = hr.run(output, seconds=seconds, watch=watch, **options)
     views = views_of(output.result())
     _show_views(views, console)
     right = _verify(job, views, console)
     if plot is not None and views:
-        _save_plot(job, views, plot, console)
+        _save_plot(job, views, plot, console, WHERE[engine])
     return right
 
 
@@ -215,12 +234,14 @@ def _verify(job: Job, views: dict[tuple[int, str], int], console: Console) -> bo
     return right
 
 
-def _save_plot(job: Job, views: dict[tuple[int, str], int], path: Path, console: Console) -> None:
+def _save_plot(
+    job: Job, views: dict[tuple[int, str], int], path: Path, console: Console, where: str
+) -> None:
     from headrace.observe.plots import bars_as_text, draw_campaigns
 
     progress = job.progress()
     subtitle = (
-        f"{short(progress.rows_in)} events in {progress.seconds:.1f} s on one thread, "
+        f"{short(progress.rows_in)} events in {progress.seconds:.1f} s on {where}, "
         f"{progress.late_rows:,} late rows"
     )
     try:

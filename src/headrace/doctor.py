@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 import headrace as hr
-from headrace.observe.progress import short
+from headrace.job import engine_named
+from headrace.observe.numbers import short
 from headrace.stage import cache
 
-NEEDED = ("headrace", "numba", "llvmlite", "numpy", "pyarrow", "rich")
+NEEDED = ("headrace", "numba", "llvmlite", "numpy", "pyarrow", "pyspark", "rich")
 OPTIONAL = {"matplotlib": "plots", "polars": "bench"}
 
 
@@ -28,7 +29,7 @@ def run(console: Console | None = None) -> int:
     table = Table(box=None, show_header=False, padding=(0, 2))
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    for facts in (_versions(), _machine(), _compiler(), _cache()):
+    for facts in (_versions(), _machine(), _java(), _compiler(), _cache()):
         for name, value in facts:
             table.add_row(name, Text(value))
     right, said = _trial()
@@ -59,6 +60,20 @@ def _machine() -> Iterator[tuple[str, str]]:
     there = os.cpu_count() or 1
     ours = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
     yield "CPUs", f"{ours} of {there}" if ours != there else str(there)
+
+
+def _java() -> Iterator[tuple[str, str]]:
+    """Spark is the default engine, and needs it."""
+    from headrace.spark.java import NoJava, find_java
+
+    try:
+        found = find_java()
+    except NoJava as error:
+        yield "Java", str(error)
+        yield "", 'without it: hr.run(..., engine="node")'
+    else:
+        yield "Java", f"{found.version} ({found.path})"
+    yield "default engine", engine_named(None)
 
 
 def _compiler() -> Iterator[tuple[str, str]]:
@@ -110,7 +125,7 @@ def _trial() -> tuple[bool, str]:
     numbers = hr.read.index(1000).with_watermark("index", 0).window(hr.tumbling(500))
     output = numbers.agg(total=hr.sum("index")).write.collect()
     try:
-        hr.run(output)
+        hr.run(output, engine="thread")
     except Exception as error:  # whatever it is, it is what the doctor is asked for
         return False, f"failed: {error}"
     seconds = time.perf_counter() - started

@@ -11,15 +11,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from .node.engine import NodeRun
+from .handle import Execution, Job
+from .node.engine import NodeEngine, OwnEngine
+from .node.graph import runs_compiled
+from .node.hosted import NodeRun
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
 from .plan.nodes import Node
@@ -30,94 +28,7 @@ from .stage.stage import DEFAULT_CAPACITY
 from .thread import ThreadRun
 from .write import Output
 
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a job is."""
-
-    status: str
-    seconds: float
-    rows_in: int
-    rows_out: int
-    late_rows: int
-    rows_per_second: float
-    operators: dict[str, dict[str, Any]]
-
-
-class Job:
-    """A pipeline that runs, or has run."""
-
-    def __init__(self, planned: Plan, execution: ThreadRun | NodeRun) -> None:
-        self.plan = planned
-        self.status = "starting"
-        self._execution = execution
-        self._started = time.perf_counter()
-        self._ended: float | None = None
-        self._stopping = False
-
-    def __repr__(self) -> str:
-        return f"Job({self.status}, {self.progress().rows_in:,} rows in)"
-
-    def explain(self) -> str:
-        """The plan before and after rewriting, and its stages."""
-        return explain_plan(self.plan)
-
-    def stop(self) -> None:
-        """Read no more; what was read is finished and committed. May be called from any thread."""
-        self._stopping = True
-
-    def progress(self) -> Progress:
-        """How far the job is: rows, rates, and the same for every operator."""
-        seconds = (self._ended or time.perf_counter()) - self._started
-        operators = self.metrics()
-        rows_in = sum(operators[node.name]["rows_in"] for node in self._execution.sources)
-        rows_out = sum(operators[name]["rows_in"] for name in self._execution.sinks)
-        late = sum(measured["late_rows"] for measured in operators.values())
-        rate = rows_in / seconds if seconds > 0 else 0.0
-        return Progress(self.status, seconds, rows_in, rows_out, late, rate, operators)
-
-    def metrics(self) -> dict[str, dict[str, Any]]:
-        """For every operator: rows in and out, late rows, blocks, seconds, state size."""
-        return self._execution.metrics()
-
-    def _run(self, watch: Callable[[Job], None] | None, seconds: float | None) -> None:
-        deadline = None if seconds is None else self._started + seconds
-
-        def turn() -> bool:
-            if watch is not None:
-                watch(self)
-            late = deadline is not None and time.perf_counter() >= deadline
-            return self._stopping or late
-
-        self.status = "running"
-        try:
-            with _interrupts_stop(self):
-                ended = self._execution.run(turn)
-            self.status = "finished" if ended else "stopped"
-        except BaseException:
-            self.status = "failed"
-            raise
-        finally:
-            self._ended = time.perf_counter()
-
-
-@contextmanager
-def _interrupts_stop(job: Job) -> Iterator[None]:
-    """The first Ctrl-C drains: what was read is finished. The second one interrupts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals go to the main thread
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def stop(number: int, frame: Any) -> None:
-        job.stop()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+NODE_CAPACITY = 8_192  # rows in a block of the node engine
 
 
 def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True) -> Plan:
@@ -142,16 +53,57 @@ def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True
     return plan(nodes, fuse=fuse, prune=prune)
 
 
+def explain(
+    *outputs: Output,
+    engine: str | None = None,
+    shards: int | None = None,
+    fuse: str = "auto",
+    prune: bool = True,
+) -> str:
+    """What `run` would do with the same arguments, as text; nothing is started.
+
+    >>> from headrace import read
+    >>> said = explain(read.memory({"n": [1]}).write.collect(), engine="spark", shards=7)
+    >>> [line for line in said.splitlines() if "driver" in line]
+    ['  writes  sink_1: collect, on the driver; its rows cross: n: int64']
+    """
+    made = planned(outputs, fuse=fuse, prune=prune)
+    if engine_named(engine) != "spark":
+        return explain_plan(made)
+    from .spark import explain_on_spark
+
+    return explain_on_spark(made, shards)
+
+
+ENGINES = ("spark", "node", "thread")
+
+
+def engine_named(engine: str | None) -> str:
+    """The engine that is asked for: by name, by HEADRACE_ENGINE, or Spark.
+
+    >>> engine_named("node")
+    'node'
+    """
+    said = f"engine={engine!r}"
+    if engine is None:
+        engine = os.environ.get("HEADRACE_ENGINE") or ENGINES[0]
+        said = f"HEADRACE_ENGINE={engine}"
+    if engine not in ENGINES:
+        raise ValueError(f'{said}: use "spark", "node" or "thread"')
+    return engine
+
+
 def run(
     *outputs: Output,
     fuse: str = "auto",
     prune: bool = True,
-    capacity: int = DEFAULT_CAPACITY,
+    capacity: int | None = None,
     compiled: bool = True,
     seconds: float | None = None,
     watch: Callable[[Any], None] | None = None,
-    engine: str = "thread",
+    engine: str | None = None,
     workers: int | None = None,
+    memory: int | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -167,32 +119,136 @@ def run(
     so long. watch: called with the job again and again, to show progress. Ctrl-C stops reading;
     what was read is finished and committed.
 
-    engine: "thread" runs on this thread; "node" on `workers` threads (default: one per core), with
-    the same rows in the same order; "spark" on a cluster, `master` (default: all cores of this
-    machine) or the user's own `session`. There, `checkpoint` is the folder to go on from after a
-    failure, `shards` the number of owners of keys, `batch_rows` the most rows of a micro-batch and
-    `trigger` the least time between two, e.g. "5 seconds". A channel that brings nothing for so
-    long as `idle`, e.g. "30s", holds no windows back any more; what it brings then may be late.
+    engine: "spark" is the default: on a cluster, `master` (default: all cores of this machine), or
+    in the user's own `session`, whose settings stay as they are. There, `checkpoint` is the folder
+    to go on from after a failure, `shards` the number of owners of keys, `batch_rows` the most rows
+    of a micro-batch and `trigger` the least time between two, e.g. "5 seconds", or "available now"
+    to stop when streaming DataFrames have given what they had. "node" runs on `workers` threads
+    (default: one per core) with the same rows in the same order, "thread" on this thread. The
+    environment variable HEADRACE_ENGINE says otherwise where no engine is named. On Spark, a
+    channel that brings nothing for so long as `idle`, e.g. "30s", holds no windows back any more;
+    what it brings then may be late.
     """
-    if engine not in ("thread", "node", "spark"):
-        raise ValueError(f'engine={engine!r}: use "thread", "node" or "spark"')
+    engine = engine_named(engine)
     made = planned(outputs, fuse=fuse, prune=prune)
     try:
         if engine == "spark":
-            from .spark import start
+            from .spark import start as start_on_spark
 
             options = {"master": master, "checkpoint": checkpoint, "session": session}
             options |= {"shards": shards, "batch_rows": batch_rows, "trigger": trigger}
             options["idle"] = idle
-            started = start(made, capacity=capacity, compiled=compiled, **options)
+            started = start_on_spark(
+                made, capacity=capacity or DEFAULT_CAPACITY, compiled=compiled, **options
+            )
             return started.finish(seconds, watch)
-        execution: ThreadRun | NodeRun
-        if engine == "node":
-            execution = NodeRun(made, workers, capacity, compiled)
-        else:
-            execution = ThreadRun(made, capacity, compiled)
-        job = Job(made, execution)
-        job._run(watch, seconds)
+        execution = _execution(made, engine, workers, capacity, compiled, memory)
+        return Job(made, execution, seconds, watch).run()
     except Exception as error:
         raise shortened(error) from None
-    return job
+
+
+def _execution(
+    made: Plan,
+    engine: str,
+    workers: int | None,
+    capacity: int | None,
+    compiled: bool,
+    memory: int | None,
+) -> Execution:
+    """A plan on this thread, or on threads of its own."""
+    if engine == "thread":
+        return ThreadRun(made, capacity or DEFAULT_CAPACITY, compiled)
+    if runs_compiled(made) is not None:
+        return NodeRun(made, workers, capacity or DEFAULT_CAPACITY, compiled)
+    return OwnEngine(made, workers, capacity or NODE_CAPACITY, memory, compiled)
+
+
+def start(
+    *outputs: Output,
+    engine: str = "node",
+    fuse: str = "auto",
+    prune: bool = True,
+    capacity: int | None = None,
+    compiled: bool = True,
+    seconds: float | None = None,
+    watch: Callable[[Any], None] | None = None,
+    workers: int | None = None,
+    memory: int | None = None,
+) -> Job:
+    """Start a pipeline on a thread, or on an engine of its own, and give its job at once.
+
+    The arguments are those of `run`.
+
+    >>> import headrace as hr
+    >>> squares = hr.read.memory({"n": [1, 2, 3]}).select(n=hr.col("n") * hr.col("n"))
+    >>> collected = squares.write.collect()
+    >>> job = hr.start(collected, engine="node", workers=1)
+    >>> job.await_termination(60), job.status, collected.result()["n"].to_pylist()
+    (True, 'finished', [1, 4, 9])
+    """
+    if engine not in ("thread", "node"):
+        raise ValueError(f'engine={engine!r}: use "thread" or "node"')
+    made = planned(outputs, fuse=fuse, prune=prune)
+    execution = _execution(made, engine, workers, capacity, compiled, memory)
+    return Job(made, execution, seconds, watch).start()
+
+
+class Engine:
+    """Workers that many queries share: they come and go while others run.
+
+    >>> import headrace as hr
+    >>> with hr.Engine(workers=2) as engine:
+    ...     outputs = [hr.read.memory({"n": [k]}).write.collect() for k in range(3)]
+    ...     jobs = [engine.submit(output) for output in outputs]
+    ...     [job.await_termination(60) for job in jobs]
+    [True, True, True]
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._engine = NodeEngine(workers)
+        self.jobs: list[Job] = []  # that are not over
+
+    @property
+    def workers(self) -> int:
+        """How many threads there are."""
+        return self._engine.workers
+
+    def submit(
+        self,
+        *outputs: Output,
+        fuse: str = "auto",
+        prune: bool = True,
+        capacity: int | None = None,
+        seconds: float | None = None,
+        watch: Callable[[Any], None] | None = None,
+        memory: int | None = None,
+    ) -> Job:
+        """Start a pipeline on these workers, and give its job at once.
+
+        One that has strings or plain Python gets threads of its own. memory: a budget for its
+        blocks, in bytes.
+        """
+        made = planned(outputs, fuse=fuse, prune=prune)
+        execution: Execution
+        if runs_compiled(made) is None:
+            execution = self._engine.query(made, capacity or NODE_CAPACITY, memory)
+        else:
+            execution = NodeRun(made, self.workers, capacity or DEFAULT_CAPACITY, True)
+        job = Job(made, execution, seconds, watch)
+        self.jobs = [known for known in self.jobs if not known.is_over] + [job]
+        return job.start()
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Cancel the jobs that still run, and end the workers."""
+        for job in self.jobs:
+            job.cancel()
+        for job in self.jobs:
+            job.cancel(timeout)
+        self._engine.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

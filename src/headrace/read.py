@@ -22,6 +22,8 @@ from .connect.kafka_decode import Decoder
 from .connect.memory import MemorySource
 from .connect.parquet import ParquetSource
 from .connect.parquet_format import ParquetFormat
+from .connect.replay import ReplaySource
+from .connect.spark_frame import SparkFrame
 from .connect.watch import Watch, WatchedSource
 from .plan import build
 from .plan.checks import Place
@@ -45,13 +47,43 @@ def memory(data: Any, *, schema: Any = None, name: str | None = None) -> Stream:
     return _stream("read.memory", name, lambda: MemorySource(data, schema=schema))
 
 
+def replay(
+    table: Any,
+    *,
+    time: str | None = None,
+    span: Any = None,
+    rows: int | None = None,
+    rate: Any = None,
+    channels: int = 1,
+    clock: Clock | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Rows of a table in memory, round after round, `rows` of them or without end.
+
+    `table` is one of those of `memory`. In each round the `time` column goes on where the round
+    before ended: it is moved by `span`, a duration for timestamps and a plain number for int64,
+    which by default is the largest time minus the smallest, plus 1. Of n channels, each has every
+    n-th row of a round. `rate` is that of `generate`.
+
+    >>> replay({"at": [0, 5], "n": [1, 2]}, time="at", span=10, rows=1_000)
+    Stream(at: int64, n: int64)
+    """
+    return _stream(
+        "read.replay",
+        name,
+        lambda: ReplaySource(
+            table, time=time, span=span, rows=rows, rate=rate, channels=channels, clock=clock
+        ),
+    )
+
+
 def generate(
     function: Callable[..., Any],
     *,
     output: str | Sequence[str] | Mapping[str, Any],
     rows: int | None = None,
     channels: int = 1,
-    rate: float | None = None,
+    rate: Any = None,
     clock: Clock | None = None,
     name: str | None = None,
 ) -> Stream:
@@ -59,7 +91,8 @@ def generate(
 
     The function gets 0, 1, 2, ... and gives a value for each name in `output` (which may map names
     to types). Of n channels, channel c makes the rows c, c + n, c + 2 n, ... `rate` is in rows per
-    second, over all channels.
+    second, over all channels, or in steps: `[(1000, "10s"), (5000, "10s")]` is ten seconds at 1000
+    rows per second, then 5000 for good. Without, rows come as fast as they are taken.
 
     >>> generate(lambda i: (i // 10, i * 0.5), output=["user", "price"], rows=1000)
     Stream(user: int64, price: float64)
@@ -76,7 +109,7 @@ def index(
     rows: int | None = None,
     *,
     channels: int = 1,
-    rate: float | None = None,
+    rate: Any = None,
     clock: Clock | None = None,
     name: str | None = None,
 ) -> Stream:
@@ -237,6 +270,18 @@ def kafka(
             **options,
         ),
     )
+
+
+def spark(frame: Any, *, schema: Any = None, name: str | None = None) -> Stream:
+    """Rows of a Spark DataFrame, batch or streaming: `read.spark(spark.table("views"))`.
+
+    On Spark its partitions are read in place, in the session they belong to; other engines collect
+    a batch DataFrame and refuse a streaming one. Without `schema`, all columns are read but those
+    of types that headrace lacks, and a column is nullable if the DataFrame says so; with it, only
+    the columns that it names. Rows of a DataFrame have no order: a watermark moves from one
+    micro-batch to the next, and no row is late for another one of its batch.
+    """
+    return _stream("read.spark", name, lambda: SparkFrame(frame, schema=schema))
 
 
 def source(connector: Source, *, name: str | None = None) -> Stream:

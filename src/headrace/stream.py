@@ -11,6 +11,7 @@ Nothing runs while a pipeline is built; mistakes are found all the same, with th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,6 +30,8 @@ from .plan.types import DataType
 from .time import Length, Tumbling
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from .write import Writer
 
 Output = str | Sequence[str] | Mapping[str, Any]
@@ -114,6 +117,47 @@ class Stream:
         from .write import Writer
 
         return Writer(self)
+
+    def to_spark(
+        self,
+        *,
+        session: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        shards: int | None = None,
+        batch_rows: int = 4_000_000,
+        fuse: str = "auto",
+        capacity: int = 16_384,
+        compiled: bool = True,
+        name: str | None = None,
+    ) -> DataFrame:
+        """The rows as a Spark DataFrame, for DataFrame code, SQL and Spark's own sinks.
+
+        It is a batch one if all sources are batch DataFrames (`hr.read.spark`), and otherwise a
+        streaming one: write it with `writeStream` in append mode. Where a pipeline only changes
+        rows of DataFrames, it belongs to their session. With keys, windows or other sources it
+        belongs to a copy of the session with the settings that they need; SQL over it is run by
+        `frame.sparkSession.sql(...)`.
+
+        A streaming query that is to go on after a restart needs a folder of ours as `checkpoint`,
+        besides its own `checkpointLocation`. `session`, `shards` and `batch_rows` are those of
+        `hr.run`.
+        """
+        from .spark.outgoing import frame_of
+
+        place = Place("to_spark", name)
+        rows = self._node
+        out = Sink(
+            (rows,), rows.schema, place.name, site=place.site, key=rows.key, connector="a DataFrame"
+        )
+        return frame_of(
+            plan([out], fuse=fuse),
+            session=session,
+            checkpoint=checkpoint,
+            shards=shards,
+            batch_rows=batch_rows,
+            capacity=capacity,
+            compiled=compiled,
+        )
 
     # ------------------------------------------------------------ columns
 

@@ -46,6 +46,10 @@ class ThreadRun:
         finally:
             self._close()
 
+    def latency(self) -> dict[str, Any]:
+        """It is not measured here."""
+        return {}
+
     def metrics(self) -> dict[str, dict[str, Any]]:
         """What each operator has done."""
         return self._stage.metrics()

@@ -70,7 +70,20 @@ def test_a_rate_is_shared_by_the_channels_and_begins_at_the_start():
     assert batch.rows["index"].to_pylist() == [503, 508] and batch.position == 102
 
 
-@pytest.mark.parametrize("rate", [3.0, 7.7, 1e6, 1e9])
+def test_a_rate_in_steps_follows_the_clock():
+    clock = VirtualClock()
+    source = IndexSource(rate=[(10, "1s"), (0, "2s"), (1000, "1s")], channels=2, clock=clock)
+    assert str(source).endswith("at 10/s for 1 s, then 0/s for 2 s, then 1,000/s")
+    reader = source.open("1")
+    clock.advance(1.0)
+    assert reader.poll(50, 0.0).rows["index"].to_pylist() == [1, 3, 5, 7, 9]
+    clock.advance(1.9)
+    assert reader.poll(50, 0.0).rows is None
+    clock.advance(0.2)
+    assert reader.poll(50, 0.0).rows["index"].to_pylist() == list(range(11, 111, 2))
+
+
+@pytest.mark.parametrize("rate", [3.0, 7.7, 1e6, 1e9, [(7.7, "100ms"), (0, "1h"), (3, None)]])
 def test_an_automatic_clock_never_hangs(rate):
     clock = VirtualClock(start=123456.789, automatic=True)
     reader = IndexSource(20, rate=rate, clock=clock).open("0")

@@ -155,5 +155,5 @@ def test_a_silent_source_costs_little():
 
 
 def test_an_unknown_engine_is_refused():
-    with pytest.raises(ValueError, match='use "thread", "node" or "spark"'):
+    with pytest.raises(ValueError, match='use "spark", "node" or "thread"'):
         hr.run(hr.read.memory({"n": [1]}).write.null(), engine="nodes")

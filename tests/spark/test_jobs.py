@@ -8,6 +8,7 @@ from tests.spark import pipelines
 
 import headrace as hr
 from headrace import col
+from headrace.job import engine_named
 from headrace.plan.errors import PipelineError, StateError
 from headrace.spark.errors import SparkError, carried, carry, of_spark
 from headrace.spark.shipment import receive
@@ -105,9 +106,14 @@ def test_driver_sinks(session, capsys):
     assert "user" in capsys.readouterr().out
 
 
-def test_bad_arguments():
+def test_bad_arguments(monkeypatch):
     with pytest.raises(ValueError, match="engine='flink'"):
         hr.run(source().write.null(), engine="flink")
+    monkeypatch.setenv("HEADRACE_ENGINE", "storm")
+    with pytest.raises(ValueError, match="HEADRACE_ENGINE=storm"):
+        hr.run(source().write.null())
+    monkeypatch.delenv("HEADRACE_ENGINE")
+    assert engine_named(None) == "spark"
     with pytest.raises(StateError, match="file system"):
         hr.run(source().write.null(), engine="spark", checkpoint="s3://bucket/x")
 

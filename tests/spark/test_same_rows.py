@@ -77,6 +77,14 @@ def test_union_of_two_sources(session):
     check(outputs, session, shards=2, batch_rows=300)
 
 
+def test_a_table_that_is_replayed(session):
+    """Rounds follow one another over batches, which are planned by the clock."""
+    table = pipelines.tables(100, 1, disorder=20)[0]
+    source = hr.read.replay(table, time="at", rows=230, rate=[(1_000, "50ms"), (100_000, None)])
+    job, _ = check([pipelines.counted(source).write.collect()], session, shards=1)
+    assert job.progress().rows_in == 230
+
+
 def test_times_that_are_computed(session):
     """The planner computes the clock's times where they are no plain column."""
     source = hr.read.index(1500, channels=2)

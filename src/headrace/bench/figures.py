@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +20,10 @@ from headrace.workloads import keyed, ysb
 from headrace.workloads.compare import same_rows
 
 from . import first_result
-from .harness import Duel, MissingPackage, Program, duel
-
-POLARS_THREADS = 2
-Said = Callable[[str], None]  # is told what happens now
+from .harness import Duel, Program, duel
+from .machine import load_of_others
+from .peers import import_polars, polars_ysb
+from .saying import Said
 
 
 @dataclass(frozen=True)
@@ -45,37 +43,6 @@ class Figure:
     title: str
     must_reach: float | dict[str, float]
     measure: Callable[[Figure, Settings, Said], dict[str, Any]]
-
-
-def import_polars() -> Any:
-    """Polars with two threads; the number must be set before it is first imported."""
-    os.environ.setdefault("POLARS_MAX_THREADS", str(POLARS_THREADS))
-    try:
-        import polars
-    except ImportError:
-        raise MissingPackage(
-            "these figures are ratios to Polars, which is not installed\n"
-            "  fix: pip install 'headrace[bench]'"
-        ) from None
-    return polars
-
-
-def load_of_others(seconds: float = 0.2) -> float | None:
-    """How many cores are busy while this process sleeps; None where the system does not tell."""
-    before = _busy_seconds()
-    time.sleep(seconds)
-    after = _busy_seconds()
-    return None if before is None or after is None else round((after - before) / seconds, 2)
-
-
-def _busy_seconds() -> float | None:
-    """CPU seconds of all processes since the machine was started."""
-    try:
-        with open("/proc/stat", encoding="ascii") as file:
-            user, nice, system = (int(part) for part in file.readline().split()[1:4])
-    except (OSError, ValueError):
-        return None
-    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 class StageProgram:
@@ -115,7 +82,7 @@ class StageProgram:
 
 
 def _ysb(figure: Figure, settings: Settings, say: Said, *, strings: bool) -> dict[str, Any]:
-    polars = import_polars()
+    import_polars()  # before rows are made in vain
     say("making rows")
     # numbers pass so quickly that fewer rows would measure how threads wake up
     rows = settings.rows or (4_000_000 if strings else 16_000_000)
@@ -123,22 +90,7 @@ def _ysb(figure: Figure, settings: Settings, say: Said, *, strings: bool) -> dic
     program = StageProgram(
         ysb.pipeline(hr.read.memory(data.events), data.campaigns), data.events, settings.capacity
     )
-    events, campaigns = polars.from_arrow(data.events), polars.from_arrow(data.campaigns)
-    column, window = polars.col, ysb.WINDOW_MS
-
-    def theirs() -> pa.Table:
-        query = (
-            events.lazy()
-            .filter(column("event_type") == ysb.VIEW)
-            .select("ad_id", "event_time")
-            .join(campaigns.lazy(), on="ad_id")
-            .group_by(
-                (column("event_time") // window * window).alias("window_start"), "campaign_id"
-            )
-            .agg(polars.len().alias("views"))
-        )
-        return query.collect()
-
+    theirs = polars_ysb(data)
     return _against_polars(figure, settings, say, program, theirs, data.expected())
 
 

@@ -30,7 +30,12 @@ class Starts:
     correct: bool = True
 
 
-def measure(rows: int, repeat: int, say: Callable[[str], None] = lambda said: None) -> Starts:
+def measure(
+    rows: int,
+    repeat: int,
+    say: Callable[[str], None] = lambda said: None,
+    engine: str = "thread",
+) -> Starts:
     """Start a process with a cold cache, then `repeat` with a warm one."""
     found = Starts()
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
@@ -43,7 +48,7 @@ def measure(rows: int, repeat: int, say: Callable[[str], None] = lambda said: No
         }
         for number in range(repeat + 1):
             say(f"warm start {number} of {repeat}" if number else "cold start")
-            first, imported, correct = _start(rows, environment)
+            first, imported, correct = _start(rows, engine, environment)
             found.correct &= correct
             if number:
                 found.warm.append(first)
@@ -53,10 +58,10 @@ def measure(rows: int, repeat: int, say: Callable[[str], None] = lambda said: No
     return found
 
 
-def _start(rows: int, environment: dict[str, str]) -> tuple[float, float, bool]:
+def _start(rows: int, engine: str, environment: dict[str, str]) -> tuple[float, float, bool]:
     started = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", _MODULE, str(rows)],
+        [sys.executable, "-m", _MODULE, str(rows), engine],
         env=environment,
         capture_output=True,
         text=True,
@@ -68,7 +73,7 @@ def _start(rows: int, environment: dict[str, str]) -> tuple[float, float, bool]:
     return said["first"] - started, said["imported"] - started, said["correct"]
 
 
-def _main(rows: int) -> None:
+def _main(rows: int, engine: str) -> None:
     import pyarrow as pa
 
     import headrace as hr
@@ -83,10 +88,11 @@ def _main(rows: int) -> None:
         batches.append(batch)
 
     data = ysb.make(rows)
-    hr.run(ysb.pipeline(hr.read.memory(data.events), data.campaigns).write.callback(take))
+    output = ysb.pipeline(hr.read.memory(data.events), data.campaigns).write.callback(take)
+    hr.run(output, engine=engine)
     correct = ysb.same_rows(pa.Table.from_batches(batches), data.expected())
     print(json.dumps({"first": came[0], "imported": imported, "correct": correct}))
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]))
+    _main(int(sys.argv[1]), sys.argv[2])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from rich.console import Console
 
 from . import report
 from .figures import FIGURES, Settings
+from .saying import saying
 
 
 def run(
@@ -31,7 +32,7 @@ def run(
     results = []
     for name in names or FIGURES:
         figure = FIGURES[name]
-        with _saying(name, as_json, console) as say:
+        with saying(name, as_json, console) as say:
             result = figure.measure(figure, settings, say)
         results.append(result)
         if as_json:
@@ -43,24 +44,3 @@ def run(
         if not as_json:
             console.print(f"plot: {plot}")
     return results
-
-
-class _saying:
-    """Shows what happens now: in one line that changes, in plain lines, or (JSON) not at all."""
-
-    def __init__(self, name: str, silent: bool, console: Console) -> None:
-        self._name, self._silent, self._console = name, silent, console
-        self._status: Any = None
-
-    def __enter__(self) -> Callable[[str], None]:
-        if self._silent:
-            return lambda said: None
-        if self._console.is_terminal:
-            self._status = self._console.status(self._name)
-            self._status.start()
-            return lambda said: self._status.update(f"{self._name}: {said}")
-        return lambda said: self._console.print(f"{self._name}: {said}", highlight=False)
-
-    def __exit__(self, *error: object) -> None:
-        if self._status is not None:
-            self._status.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ from headrace.plan.schema import Field, Schema
 from headrace.plan.types import int64
 
 from .clock import Clock, WallClock
+from .pacer import Pacer
+from .rates import Rate
 
 INDEX = "index"
 
@@ -23,7 +26,7 @@ class IndexSource:
     """One column `index`: 0, 1, 2, ... up to a number of rows, or without end.
 
     Of n channels, channel c has the indices c, c + n, c + 2 n, ...; a rate is in rows per second,
-    over all channels, counted from the moment a channel is opened.
+    over all channels, or steps of rates (`Rate.of`), counted from the moment a channel is opened.
 
     Guarantees: replayable; a position is the number of rows that a channel has given.
 
@@ -39,23 +42,21 @@ class IndexSource:
         rows: int | None = None,
         *,
         channels: int = 1,
-        rate: float | None = None,
+        rate: Any = None,
         clock: Clock | None = None,
     ) -> None:
         if rows is not None and rows < 0:
             raise DataError(f"rows={rows}: cannot be negative")
         if channels < 1:
             raise DataError(f"channels={channels}: there must be at least one")
-        if rate is not None and not rate > 0:
-            raise DataError(f"rate={rate}: must be above zero; leave it out for full speed")
-        self._rows, self._channels, self._rate = rows, channels, rate
+        self._rows, self._channels, self._rate = rows, channels, Rate.of(rate)
         self._clock = clock or WallClock()
 
     def __str__(self) -> str:
         said = "generate, " + ("endless" if self._rows is None else f"{self._rows:,} rows")
         if self._channels > 1:
             said += f" in {self._channels} channels"
-        return said if self._rate is None else f"{said} at {self._rate:,g}/s"
+        return said if self._rate is None else f"{said} at {self._rate}"
 
     def schema(self) -> Schema:
         """The one column."""
@@ -89,7 +90,7 @@ class IndexSource:
             step=self._channels,
             start=start or 0,
             stop=count if stop is None else stop,
-            rate=None if self._rate is None else self._rate / self._channels,
+            rate=self._rate and self._rate.shared(self._channels),
             clock=self._clock,
             empty=columns is not None and INDEX not in columns,
         )
@@ -130,14 +131,15 @@ class IndexReader:
         step: int,
         start: int,
         stop: int | None,
-        rate: float | None,
+        rate: Rate | None,
         clock: Clock,
         empty: bool,
     ) -> None:
-        self._first, self._step, self._rate, self._clock = first, step, rate, clock
-        self._start, self._position, self._stop = start, start, stop
+        self._first, self._step = first, step
+        self._position, self._stop = start, stop
+        self._last = np.iinfo(np.int64).max // step if stop is None else stop
         self._empty = empty  # no column is wanted, only the number of rows
-        self._opened = clock.now()
+        self._pacer = Pacer(rate, clock, start)
         self._closed = threading.Event()
 
     def poll(self, max_rows: int, timeout: float) -> Batch:
@@ -145,31 +147,16 @@ class IndexReader:
         start = self._position
         if start == self._stop:
             return Batch(None, start, ended=not self._closed.is_set())
-        due = self._due()
-        if due <= start and self._rate is not None:
-            first_due = self._opened + (start + 1 - self._start) / self._rate
-            self._clock.wait(first_due, timeout, self._closed)
-            # Whatever rounding says of the rest, the row that was waited for is due by then.
-            due = max(self._due(), start + (self._clock.now() >= first_due))
+        due = self._pacer.due(start, timeout, self._closed)
         if self._closed.is_set() or due <= start:
             return Batch(None, start)
-        end = min(start + max_rows, due)
+        end = min(start + max_rows, due, self._last)
         self._position = end
         return Batch(self._rows(start, end), end, ended=end == self._stop)
 
     def close(self) -> None:
         """Give no more rows; a poll that waits comes back."""
         self._closed.set()
-
-    def _due(self) -> int:
-        """The position behind the rows that may be given now."""
-        unbounded = np.iinfo(np.int64).max // self._step
-        end = unbounded if self._stop is None else self._stop
-        if self._rate is None:
-            return end
-        # A hair more than has passed, for sums of tenths of seconds that just miss a whole row.
-        passed = (self._clock.now() - self._opened) * self._rate + 1e-6
-        return min(end, self._start + int(passed))
 
     def _rows(self, start: int, end: int) -> pa.RecordBatch:
         first = self._first + start * self._step

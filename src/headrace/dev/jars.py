@@ -88,7 +88,7 @@ def _ivy(program: Program) -> Path:
     if not found:
         raise Unavailable(
             f"{program} is fetched by the Ivy that comes with pyspark, which is not installed; "
-            "pip install 'headrace[spark]'"
+            "pip install 'pyspark==4.3.*'"
         )
     return found[0]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import ctypes
 import json
 import os
 import shutil
@@ -11,9 +10,7 @@ import signal
 import socket
 import struct
 import subprocess
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +18,8 @@ from . import places
 from .errors import DevError
 from .jars import KAFKA, fetch
 from .java import java
+from .processes import HOST, death_follows, free_port, in_use, last_line, until
 
-HOST = "127.0.0.1"
 PORT = 9092
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -106,7 +103,7 @@ class Broker:
                     raise DevError(f"a broker runs at {self.servers} (pid {running}) already")
                 return
             port = self._wanted or self.port
-            reason = _in_use(port)
+            reason = in_use(port)
             if reason is not None:
                 raise DevError(f"port {port} cannot be used ({reason}); choose another with --port")
             jars = fetch(KAFKA)
@@ -164,7 +161,7 @@ class Broker:
 
     def _ends(self) -> bool:
         """Wait until it is gone: the last of its threads gives the port back."""
-        return _until(lambda: self.pid is None and _in_use(self.port) is None, STOP_SECONDS)
+        return until(lambda: self.pid is None and in_use(self.port) is None, STOP_SECONDS)
 
     def _format(self, program: list[str], port: int) -> None:
         """Write the settings, and prepare the data folder where there is none yet."""
@@ -178,10 +175,10 @@ class Broker:
         tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
         done = subprocess.run([*program, *tool], capture_output=True, text=True)
         if done.returncode:
-            raise DevError(f"the broker's folder cannot be prepared: {_last(done.stderr)}")
+            raise DevError(f"the broker's folder cannot be prepared: {last_line(done.stderr)}")
 
     def _launch(self, program: list[str], port: int) -> None:
-        before = _death_follows(os.getpid()) if self._dies_with_us else None
+        before = death_follows(os.getpid()) if self._dies_with_us else None
         with open(self._log, "wb") as log:
             self._child = subprocess.Popen(
                 [*program, "kafka.Kafka", str(self._properties)],
@@ -199,7 +196,7 @@ class Broker:
         """Wait until it answers; what does not is stopped."""
         assert self._child is not None
         child = self._child
-        if _until(lambda: child.poll() is not None or self.answers(), timeout):
+        if until(lambda: child.poll() is not None or self.answers(), timeout):
             if child.poll() is None:
                 return
             what = f"the broker ended with exit code {child.returncode}"
@@ -210,41 +207,9 @@ class Broker:
 
     def _last_words(self) -> str:
         try:
-            return _last(self._log.read_text(errors="replace"))
+            return last_line(self._log.read_text(errors="replace"))
         except OSError:
             return "(no log)"
-
-
-def _last(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("\tat ")]
-    return lines[-1][:300] if lines else "(nothing)"
-
-
-def _until(holds: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def free_port() -> int:
-    """A port that nobody listens at now."""
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        return int(free.getsockname()[1])
-
-
-def _in_use(port: int) -> str | None:
-    """Why a port cannot be used; None if it can."""
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((HOST, port))
-        except OSError as error:
-            return error.strerror
-    return None
 
 
 def _answers(host: str, port: int) -> bool:
@@ -258,16 +223,3 @@ def _answers(host: str, port: int) -> bool:
     except OSError:
         return False
     return len(head) == 8 and struct.unpack(">ii", head)[1] == correlation
-
-
-def _death_follows(parent: int) -> Callable[[], None]:
-    """What a child does first, so that the kernel kills it when its parent ends."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    set_death_signal = 1
-
-    def follow() -> None:
-        prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it ended meanwhile
-            os._exit(1)
-
-    return follow

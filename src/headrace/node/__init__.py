@@ -7,9 +7,14 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     blocks.py      a block with its readers' count and its home    Enjima §3.1
     readers.py     who still reads a block; the last one recycles
     pool.py        the free blocks of a maker                      Enjima §3.1, fig. 3
+    growth.py      taking a block, and asking for more in time
+    memory.py      chunks of blocks, and the budget of a query     Enjima §3.1
+    allocator.py   the thread that makes the next chunk            Enjima §3.1.1
     free_list.py   units that are ready; find-work; `lru`          Streams figs. 4-6
     parking.py     spin, prepare, scan again, park                 Streams §4.1.3
     futex.py       the system calls under parking
+    histogram.py   latencies, counted by compiled code
+    pace.py        when the rows of a source are due
 
 Inside compiled code a statement has at most one call that waits in a loop: the explorer merges
 states by a function's locals and the results of the statement it is in.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.stage.blocks.layout import BlockRecord
-from headrace.stage.memory.records import i64, line, record
+from headrace.stage.memory.records import compiled, i64, line, record
 
 
 @record
@@ -16,3 +16,14 @@ class NodeBlock:
     number: i64  # fixed: in its pool
     home: i64  # fixed: the address of its pool
     block: BlockRecord = line()
+
+
+@compiled
+def record_of(block):
+    """The address of the BlockRecord of a block: what kernels and `Feed` work on.
+
+    >>> block = NodeBlock.allocate()
+    >>> record_of(block.address) == block.block.address
+    True
+    """
+    return NodeBlock(block).block.address

@@ -1,350 +1,222 @@
-"""A pipeline on several threads: workers run stages, whose kernels hold no lock.
+"""The node engine: worker threads that run the units of many queries.
 
-The plan is cut at its exchanges. The stages that read sources have no state of their own but
-partial results, so each worker has a copy of them (a *slot*) and runs it on splits of the channels
-that it claims: chains are replicated, and only what crosses an exchange is handed over. Each stage
-behind an exchange has one owner at a time. The results of splits go on in the order of the splits,
-so rows keep the order of their channel, whatever the workers do (Ordered, definition 5.1).
+Each worker is a Python thread inside one compiled loop (`worker.work`), without the GIL; it comes
+out only when a unit needs the host. Queries come and go while others run.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
-from collections import deque
-from collections.abc import Callable
-from functools import partial
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
-from headrace.connect.delivery import Delivery
-from headrace.plan.nodes import WATERMARK, Exchange, Sink, Source, walk
-from headrace.plan.planner import Plan, StagePlan
-from headrace.stage.blocks.arrow import to_arrow
-from headrace.stage.blocks.block import Block
-from headrace.stage.stage import Stage
+from headrace.plan.errors import HeadraceError
+from headrace.plan.planner import Plan
 
-from .splits import Channel, Split, TimeScan
+from .allocator import Allocator
+from .free_list import IDLE, NO_UNIT, new_free_list
+from .life import life_of
+from .memory import BlockPool, Memory
+from .parking import Lot
+from .pool import Pool
+from .query import Query
+from .schedulers import lru
+from .schedulers.hooks import EngineRecord, Worker
+from .unit import HOST, SOURCE, Unit
 
-TURN_SECONDS = 0.02  # the longest wait before a worker looks again
-MOST_WAITING = 256  # messages for owners, above which no split is claimed: back-pressure
-AHEAD = 4  # splits per worker that may be claimed and not yet handed on
-
-OWNER = "owner"  # the sender of rows of a stage that has one owner
-
-Results = list[tuple[str, Block | pa.RecordBatch]]  # (output, rows), in order
-
-
-class Owned:
-    """What one worker at a time works on: messages wait here until one does."""
-
-    def __init__(self) -> None:
-        self.messages: deque[Any] = deque()
-        self.claimed = False
+MOST_UNITS = 8192
+JOIN_SECONDS = 10.0
+QUIET_SECONDS = 10.0  # for the units of a query that ends; a kernel's run takes far less
 
 
-class OwnedStage(Owned):
-    """A stage behind an exchange; a message is a call that gives it rows or tells it time."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__()
-        self.stage = stage
+class EngineError(HeadraceError):
+    """The engine cannot do what it is asked for."""
 
 
-class OwnedSink(Owned):
-    """A sink; a message is rows to write."""
+class NodeEngine:
+    """Workers for queries. Use it as a context, or `close` it.
 
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name = name
+    >>> with NodeEngine(workers=2) as engine:
+    ...     engine.workers
+    2
+    """
 
-
-class ChannelOrder:
-    """The results of a channel's splits, handed on in the order of the splits."""
-
-    def __init__(self) -> None:
-        self.next = 0
-        self.waiting: dict[int, tuple[Split, Results, int]] = {}
-
-
-class NodeRun:
-    """One run of a plan on worker threads."""
-
-    def __init__(self, plan: Plan, workers: int | None, capacity: int, compiled: bool) -> None:
+    def __init__(self, workers: int | None = None, compiled: bool = True) -> None:
         self.workers = workers or os.cpu_count() or 1
-        self._capacity, self._compiled = capacity, compiled
-        stages = plan.stages()
-        self._source_stages = [s for s in stages if any(isinstance(n, Source) for n in s.inputs)]
-        self._slots = [
-            {s.number: self._stage(s) for s in self._source_stages} for _ in range(self.workers)
-        ]
-        owned = [s for s in stages if s not in self._source_stages]
-        self._stages_behind = {s.number: OwnedStage(self._stage(s)) for s in owned}
-        self._receivers = {n.name: self._stages_behind[s.number] for s in owned for n in s.inputs}
-        self.sources = [n for s in self._source_stages for n in s.inputs if isinstance(n, Source)]
-        self.sinks = {n.name: n for s in stages for n in s.roots if isinstance(n, Sink)}
-        self._exchanges = {n.name for s in stages for n in s.roots if isinstance(n, Exchange)}
-        self._stage_of = {n.name: s.number for s in self._source_stages for n in s.inputs}
-        self._reached = {n.name: self._exchanges_behind(n) for n in self.sources}
-        self._writers = {name: OwnedSink(name) for name in self.sinks}
-        self._owned: list[Owned] = [*self._stages_behind.values(), *self._writers.values()]
-        self._delivery = Delivery(self.sinks)
-        self._channels: list[Channel] = []
-        self._orders: dict[tuple[str, str], ChannelOrder] = {}
-        self._lock = threading.Condition()
-        self._claimed = 0  # splits claimed and not yet handed on
-        self._unfinished = 0  # channels whose end was not handed on
-        self._busy = 0  # workers at work
-        self._stopping = self._done = False
-        self._error: BaseException | None = None
+        self.life = life_of(compiled)
+        self._pid = os.getpid()
+        self._list, self._states = new_free_list(MOST_UNITS)
+        self._lot = Lot.allocate()
+        self.table = Unit.allocate(MOST_UNITS)
+        self._timed = np.zeros(MOST_UNITS, np.int64)
+        self._record = EngineRecord.allocate()
+        self._prepare()
+        self._lock = threading.RLock()
+        self._control = self._worker(-1)
+        self._numbers = list(range(MOST_UNITS - 1, -1, -1))
+        self._queries: dict[int, Query] = {}  # by the number of a unit
+        self._threads: list[threading.Thread] = []
+        self._allocator = Allocator(self._on_room)
+        self._closed = False
 
-    def _exchanges_behind(self, source: Source) -> list[str]:
-        """The exchanges that rows of a source reach in its stage."""
-        roots = [r for s in self._source_stages for r in s.roots if isinstance(r, Exchange)]
-        return [root.name for root in roots if source in walk([root])]
+    def _prepare(self) -> None:
+        record = self._record
+        record.list, record.lot = self._list.address, self._lot.address
+        record.units, record.timed = self.table.address, self._timed.ctypes.data
+        hooks = record.hooks
+        hooks.scheduler = self._list.address
+        hooks.on_ready, hooks.next_task, hooks.on_done = (
+            self.life.address(hook) for hook in (lru.on_ready, lru.next_task, lru.on_done)
+        )
 
-    def _stage(self, plan: StagePlan) -> Stage:
-        return Stage(plan, capacity=self._capacity, compiled=self._compiled)
+    def _worker(self, number: int) -> Any:
+        made = Worker.allocate()
+        made.number, made.engine, made.local = number, self._record.address, NO_UNIT
+        made.turn.worker = number
+        return made
 
-    # ---- the run -----------------------------------------------------------------------------
+    def __enter__(self) -> NodeEngine:
+        return self
 
-    def run(self, turn: Callable[[], bool]) -> bool:
-        """Run until the sources end or `turn`, called again and again, says stop.
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-        Gives whether the sources ended. Errors of workers are raised here.
-        """
-        threads = [
-            threading.Thread(target=self._work, args=(k,), name=f"headrace-{k}", daemon=True)
-            for k in range(self.workers)
-        ]
-        try:
-            self._open()
-            for thread in threads:
-                thread.start()
-            self._watch(turn)
-        except BaseException as error:
-            self._fail(error)
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
-        try:
-            if self._error is not None:
-                raise self._error
-            self._delivery.commit()
-            return self._unfinished == 0
-        except BaseException:
-            self._delivery.abort()
-            raise
-        finally:
-            self._close()
+    def close(self) -> None:
+        """Stop the workers and wait for them."""
+        with self._lock:
+            self._closed = True
+            queries = set(self._queries.values())
+        for query in queries:
+            query.fail(EngineError("the engine was closed"))
+        self._allocator.close()
+        self.life.stop_all(self._lot, self._list)
+        for thread in self._threads:
+            thread.join(JOIN_SECONDS)
 
-    def _watch(self, turn: Callable[[], bool]) -> None:
-        while True:
-            with self._lock:
-                if self._done or self._error is not None:
-                    return
-                self._lock.wait(TURN_SECONDS)
-            self._delivery.commit_if_due()
-            if turn():
-                with self._lock:
-                    self._stopping = True
-                    self._lock.notify_all()
+    # ---- queries -----------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        self._delivery.open()
-        for node in self.sources:
-            scan = None
-            if node.clock is not None:
-                scan = TimeScan(node, self._capacity, self._compiled)
-            names = [name for name in node.schema.names if name != WATERMARK]
-            channels = list(node.connector.channels())
-            for name in channels:
-                reader = node.connector.open(name, None, None, names, node.predicate)
-                self._channels.append(Channel(node, name, reader, scan))
-                self._orders[node.name, name] = ChannelOrder()
-        self._unfinished = len(self._channels)
-        for port, owner in self._receivers.items():
-            feeding = [c for c in self._channels if port in self._reached[c.source.name]]
-            senders = [_sender(c.source.name, c.name) for c in feeding]
-            owner.stage.declare(port, *(senders or [OWNER]))
-        self._done = not self._channels
+    def query(self, plan: Plan, capacity: int, budget: int | None = None) -> Query:
+        """A query for this engine; it begins when it is run."""
+        self._check()
+        return Query(self, plan, capacity, budget)
 
-    def _close(self) -> None:
-        for channel in self._channels:
-            channel.close()
-        for node in self.sources:
-            node.connector.close()
-        self._delivery.close()
-        for stage in self._stages():
-            stage.close()
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            raise EngineError(
+                "this engine belongs to the process that was forked: its threads are not here\n"
+                "  fix: make an engine in the child, or start children with spawn"
+            )
+        if self._closed:
+            raise EngineError("the engine is closed\n  fix: make a new one")
 
-    def _stages(self) -> list[Stage]:
-        slots = [stage for slot in self._slots for stage in slot.values()]
-        return slots + [owner.stage for owner in self._stages_behind.values()]
+    def take_numbers(self, count: int) -> list[int]:
+        """Numbers for units."""
+        with self._lock:
+            self._check()
+            if count > len(self._numbers):
+                raise EngineError(
+                    f"the query needs {count} units, and {len(self._numbers)} of {MOST_UNITS} are "
+                    "free\n  fix: run fewer queries at once, or fuse their operators"
+                )
+            return [self._numbers.pop() for _ in range(count)]
 
-    def metrics(self) -> dict[str, dict[str, Any]]:
-        """The metrics of all stages; those of slots are added up."""
-        found: dict[str, dict[str, Any]] = {}
-        for stage in self._stages():
-            for name, measured in stage.metrics().items():
-                if name in found:
-                    _add(found[name], measured)
-                else:
-                    found[name] = dict(measured)
-        return found
+    def give_numbers(self, numbers: Iterable[int]) -> None:
+        """Numbers that are free again."""
+        with self._lock:
+            self._numbers.extend(numbers)
+
+    def add(self, query: Query, memory: Memory) -> None:
+        """Let the workers know the units of a query."""
+        with self._lock:
+            self._check()
+            self._queries.update((number, query) for number in query.units)
+            self._tell_timed()
+            if self.life.is_compiled:
+                self._allocator.attach(memory)
+            if not self._threads:
+                self._start()
+
+    def remove(self, query: Query) -> None:
+        """Forget a query, when no worker has anything to do with it any more."""
+        units = query.units
+        for unit in units.values():
+            unit.record.wake_at = 0
+        with self._lock:
+            for number in units:
+                self._queries.pop(number, None)
+            self._tell_timed()
+        if units and self._threads:
+            self._await_quiet(list(units))
+        self.give_numbers(units)
+
+    def _tell_timed(self) -> None:
+        sources = [n for n, q in self._queries.items() if q.units[n].placed.kind == SOURCE]
+        self._timed[: len(sources)] = sources
+        self._record.timed_count = len(sources)
+
+    def _await_quiet(self, numbers: list[int]) -> None:
+        deadline = time.monotonic() + QUIET_SECONDS
+        quiet = 0
+        while quiet < 2:  # a unit may make one ready that was looked at before
+            busy = any(self._states[number].state != IDLE for number in numbers)
+            quiet = 0 if busy else quiet + 1
+            if busy:
+                if time.monotonic() > deadline:
+                    raise EngineError("units of the query did not come to an end")
+                time.sleep(0.0005)
+
+    def ready(self, numbers: Iterable[int]) -> None:
+        """Units that may have something to do, from the host."""
+        with self._lock:
+            for number in numbers:
+                self.life.ready(self._control, number)
+
+    def _on_room(self, pool: BlockPool) -> None:
+        record = Pool(pool.address)
+        users = (ctypes.c_int64 * record.user_count).from_address(record.users)
+        self.ready(list(users))
 
     # ---- workers -----------------------------------------------------------------------------
 
+    def _start(self) -> None:
+        for number in range(self.workers):
+            thread = threading.Thread(
+                target=self._work, args=(number,), name=f"headrace-{number}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
     def _work(self, number: int) -> None:
-        """Messages first, so that what was begun is finished; then a split."""
-        try:
-            while True:
-                task = self._next_task(number)
-                if task is None:
-                    return
-                task()
-                with self._lock:
-                    self._busy -= 1
-                    self._lock.notify_all()
-        except BaseException as error:
-            self._fail(error)
-
-    def _next_task(self, number: int) -> Callable[[], None] | None:
-        while True:
-            with self._lock:
-                self._finish_if_idle()
-                if self._done or self._error is not None:
-                    return None
-                for owner in self._owned:
-                    if owner.messages and not owner.claimed:
-                        owner.claimed = True
-                        self._busy += 1
-                        return partial(self._run_owned, owner)
-                waiting = sum(len(owner.messages) for owner in self._owned)
-                may_claim = not self._stopping and waiting < MOST_WAITING
-                may_claim = may_claim and self._claimed < AHEAD * self.workers
-                if may_claim:
-                    self._claimed += 1
-                    self._busy += 1
-            if may_claim:
-                split = self._claim_split(number)
-                if split is not None:
-                    return partial(self._run_split, number, split)
-            with self._lock:
-                if may_claim:
-                    self._claimed -= 1
-                    self._busy -= 1
-                self._lock.wait(TURN_SECONDS if not may_claim else TURN_SECONDS / 10)
-
-    def _claim_split(self, number: int) -> Split | None:
-        """A split of some channel; each worker begins to look at another one."""
-        count = len(self._channels)
-        for k in range(count):
-            split = self._channels[(number + k) % count].claim()
-            if split is not None:
-                return split
-        return None
-
-    def _run_split(self, number: int, split: Split) -> None:
-        """Run the source's stage on a split, in the slot of the worker."""
-        name = split.source.name
-        stage = self._slots[number][self._stage_of[name]]
-        source = stage.inputs[name]
-        if source.clock is not None:
-            source.clock.restored({split.channel: split.largest})
-        if split.rows is not None:
-            stage.push(name, split.rows, split.channel)
-        stage.flush()
-        results = self._pull(stage)
-        watermark = source.channel(split.channel).watermark
-        with self._lock:
-            order = self._orders[name, split.channel]
-            order.waiting[split.serial] = split, results, watermark
-            self._hand_on(order)
-            self._claimed -= 1
-
-    def _hand_on(self, order: ChannelOrder) -> None:
-        """Pass on the results of the splits whose turn has come; under the lock."""
-        while order.next in order.waiting:
-            split, results, watermark = order.waiting.pop(order.next)
-            order.next += 1
-            sender = _sender(split.source.name, split.channel)
-            self._send(results, sender)
-            for port in self._reached[split.source.name]:
-                owner = self._receivers[port]
-                owner.messages.append(_mark(port, watermark, sender, split.ended))
-            self._unfinished -= split.ended
-
-    def _pull(self, stage: Stage) -> Results:
-        """What a stage gives: blocks for other stages, Arrow rows for sinks."""
-        return [
-            (name, block if name in self._exchanges else to_arrow(block))
-            for name, block in stage.pull()
-        ]
-
-    def _send(self, results: Results, sender: str) -> None:
-        for name, rows in results:
-            if isinstance(rows, Block):
-                self._receivers[name].messages.append(_rows(name, rows, sender))
-            else:
-                self._writers[name].messages.append(rows)
-
-    def _run_owned(self, owner: Owned) -> None:
-        with self._lock:
-            messages, owner.messages = owner.messages, deque()
-        if isinstance(owner, OwnedStage):
-            self._run_stage(owner.stage, messages)
-        elif isinstance(owner, OwnedSink):
-            for rows in messages:
-                self._delivery.write(owner.name, rows)
-        with self._lock:
-            owner.claimed = False
-
-    def _run_stage(self, stage: Stage, messages: deque[Callable[[Stage], None]]) -> None:
-        for message in messages:
-            message(stage)
-        results = self._pull(stage)
-        with self._lock:
-            self._send(results, OWNER)
-            for name, output in stage.outputs.items():
-                if name in self._exchanges:
-                    mark = _mark(name, output.watermark, OWNER, ended=False)
-                    self._receivers[name].messages.append(mark)
-
-    def _finish_if_idle(self) -> None:
-        """Nothing is at work and nothing can come: the run is over. Under the lock."""
-        waiting = any(owner.messages for owner in self._owned)
-        over = self._stopping or self._unfinished == 0
-        if over and not waiting and self._busy == 0:
-            self._done = True
-            self._lock.notify_all()
-
-    def _fail(self, error: BaseException) -> None:
-        with self._lock:
-            if self._error is None:
-                self._error = error
-            self._lock.notify_all()
+        worker = self._worker(number)
+        while self.life.work(worker.address) == HOST:
+            unit = worker.stack[worker.depth - 1]
+            query = self._queries.get(unit)
+            if query is not None:
+                query.serve(unit, worker)
 
 
-def _sender(source: str, channel: str) -> str:
-    return f"{source}/{channel}"
+class OwnEngine:
+    """One query on an engine of its own, which ends with it."""
 
+    def __init__(
+        self,
+        plan: Plan,
+        workers: int | None,
+        capacity: int,
+        budget: int | None,
+        compiled: bool = True,
+    ) -> None:
+        self._engine = NodeEngine(workers, compiled)
+        self._query = self._engine.query(plan, capacity, budget)
+        self.sources, self.sinks = self._query.sources, self._query.sinks
+        self.metrics, self.latency = self._query.metrics, self._query.latency
 
-def _rows(port: str, block: Block, sender: str) -> Callable[[Stage], None]:
-    return lambda stage: stage.push(port, block, sender)
-
-
-def _mark(port: str, watermark: int, sender: str, ended: bool) -> Callable[[Stage], None]:
-    def tell(stage: Stage) -> None:
-        stage.advance(port, watermark, sender)
-        if ended:
-            stage.end(port, sender)
-
-    return tell
-
-
-def _add(known: dict[str, Any], measured: dict[str, Any]) -> None:
-    for what, value in measured.items():
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            known[what] += value
+    def run(self, turn: Callable[[], bool]) -> bool:
+        """See Query."""
+        with self._engine:
+            return self._query.run(turn)

@@ -85,9 +85,15 @@ def new_free_list(units: int) -> tuple[Any, Any]:
     states = UnitState.allocate(max(units, 1))
     made = FreeList.allocate(behind=capacity * Entry.size)
     made.capacity, made.mask, made.units, made.states = capacity, capacity - 1, units, states
-    for i in range(capacity):
-        made.entries[i].turn = i
+    start_entries(made)
     return made, states
+
+
+@compiled
+def start_entries(list):
+    """All places are free, and the first round begins."""
+    for i in range(list.capacity):
+        list.entries[i].turn = i
 
 
 # ---- the queue -----------------------------------------------------------------------------

@@ -16,7 +16,14 @@ from typing import Any
 
 from headrace.node.blocks import NodeBlock
 from headrace.stage.clock import NEVER
-from headrace.stage.memory.atomics import cas, load_acquire, load_relaxed, pause, store_relaxed
+from headrace.stage.memory.atomics import (
+    cas,
+    exchange,
+    load_acquire,
+    load_relaxed,
+    pause,
+    store_relaxed,
+)
 from headrace.stage.memory.records import array, compiled, i64, line, record
 
 VERSION = 1 << 32  # the top is version * VERSION + number + 1; the low half is 0 when it is empty
@@ -30,8 +37,14 @@ class Pool:
     """The stack; `blocks` behind it."""
 
     top: i64 = line()
+    hungry: i64 = line()  # a unit found it empty; written by everybody
     capacity: i64 = line()  # fixed: blocks at most
+    users: i64  # fixed: address of the numbers of the units that take from it
+    user_count: i64
     count: i64  # of blocks that belong to it; written by the memory manager
+    low: i64  # fewer free blocks than this: ask for more; 0: it grows no more (see `growth`)
+    bell: i64  # the address of a Word that wakes who makes more; 0: nobody does
+    asked: i64  # the bell was rung and not yet answered
     blocks: array(i64) = line()  # addresses by number
 
 
@@ -85,6 +98,20 @@ def take(pool):
             clear(taken.block)
             return address
     return 0
+
+
+@compiled
+def ask_for_blocks(pool):
+    """Say that a unit waits for a block; gives one if there is one after all. If not, who brings
+    the next one home will see it (`wanted`) and tell the users of the pool."""
+    exchange(pool, "hungry", 1)  # an update: either the bringer sees it, or we see the block
+    return take(pool)
+
+
+@compiled
+def wanted(pool):
+    """Does a unit wait for a block? Ask once after a block came home; then tell the users."""
+    return exchange(pool, "hungry", 0) != 0
 
 
 @compiled

@@ -1,28 +1,32 @@
-"""Progress of a job in the terminal: a table that changes in place, or plain lines.
+"""Progress of a job in the terminal: a table that changes in place, plain lines, or JSON.
 
     with live("my pipeline") as watch:
         hr.run(output, watch=watch)
 
 `watch` may be called as often as the job likes; it draws a few times a second. Where the output is
-no terminal (a file, a pipe, a log), one line a second is written instead.
+no terminal (a file, a pipe, a log), one line a second is written instead; with `json=True`, one
+line of JSON a second, with everything that is measured.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
+
+from .numbers import milliseconds, short
+from .operators import RATE_SECONDS, Rates, operator_table
 
 DRAWS_PER_SECOND = 8.0
 LINES_PER_SECOND = 1.0
-RATE_SECONDS = 1.0  # the current rate is that of the last second
+Latencies = Mapping[str, Mapping[str, Any]]  # by kind: p50, p99, max (milliseconds) and samples
 
 
 class Measured(Protocol):
@@ -59,15 +63,17 @@ class Watcher:
         title: str = "headrace",
         console: Console | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        json: bool = False,
     ) -> None:
         self._title, self._console, self._clock = title, console or Console(), clock
+        self._json, self._rates = json, Rates()
         self._screen: Live | None = None
         self._next = float("-inf")
         self._samples: deque[tuple[float, int]] = deque()
         self._job: Watched | None = None
 
     def __enter__(self) -> Watcher:
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._json:
             # Drawn by the job's own calls: no thread that could outlive it.
             self._screen = Live(console=self._console, auto_refresh=False)
             self._screen.start()
@@ -81,7 +87,7 @@ class Watcher:
     ) -> None:
         try:
             if self._job is not None:
-                self._draw(self._job.progress())
+                self._draw(self._job)
         finally:
             if self._screen is not None:
                 self._screen.stop()
@@ -93,14 +99,18 @@ class Watcher:
         if now < self._next:
             return
         self._next = now + 1 / (LINES_PER_SECOND if self._screen is None else DRAWS_PER_SECOND)
-        self._draw(job.progress())
+        self._draw(job)
 
-    def _draw(self, progress: Measured) -> None:
+    def _draw(self, job: Watched) -> None:
+        progress, latencies = job.progress(), latencies_of(job)
         rate = self._rate(progress)
+        self._rates.add(progress.seconds, progress.operators)
         if self._screen is not None:
-            self._screen.update(picture(self._title, progress, rate), refresh=True)
-        else:
-            self._console.print(line(self._title, progress, rate), highlight=False, soft_wrap=True)
+            drawn = picture(self._title, progress, rate, self._rates, latencies)
+            self._screen.update(drawn, refresh=True)
+            return
+        said = (as_json if self._json else line)(self._title, progress, rate, latencies)
+        self._console.print(said, highlight=False, markup=False, soft_wrap=True)
 
     def _rate(self, progress: Measured) -> float:
         """Rows per second now; over the whole run once it is over."""
@@ -114,7 +124,14 @@ class Watcher:
         return (progress.rows_in - rows) / max(progress.seconds - first, 1e-9)
 
 
-def live(title: str = "headrace", console: Console | None = None) -> Watcher:
+def latencies_of(job: Any) -> Latencies:
+    """The latencies of a job, by kind, where its engine measures them and there are any."""
+    if not hasattr(job, "latency"):
+        return {}
+    return {kind: each.as_dict_ms() for kind, each in job.latency().items() if each.count}
+
+
+def live(title: str = "headrace", console: Console | None = None, json: bool = False) -> Watcher:
     """A watcher for `hr.run(..., watch=...)`, to be used with `with`.
 
     >>> import io
@@ -123,20 +140,29 @@ def live(title: str = "headrace", console: Console | None = None) -> Watcher:
     ...     hr.run(hr.read.memory({"n": [1, 2, 3]}).write.null(), watch=watch).status
     'finished'
     """
-    return Watcher(title, console)
+    return Watcher(title, console, json=json)
 
 
-def line(title: str, progress: Measured, rate: float) -> str:
+def line(title: str, progress: Measured, rate: float, latencies: Latencies | None = None) -> str:
     """The progress in one plain line."""
     said = (
         f"{title}: {progress.status}, {progress.seconds:.1f} s, {progress.rows_in:,} rows in "
         f"({short(rate)}/s), {progress.rows_out:,} out"
     )
-    return f"{said}, {progress.late_rows:,} late" if progress.late_rows else said
+    said += f", {progress.late_rows:,} late" if progress.late_rows else ""
+    return said + "".join(
+        f", {kind} latency {_said(each)}" for kind, each in (latencies or {}).items()
+    )
 
 
-def picture(title: str, progress: Measured, rate: float) -> RenderableType:
-    """The progress as a headline and a table of the operators."""
+def picture(
+    title: str,
+    progress: Measured,
+    rate: float,
+    rates: Rates | None = None,
+    latencies: Latencies | None = None,
+) -> RenderableType:
+    """The progress as a headline, the latencies, and a table of the operators."""
     headline = Text.assemble(
         (f"{title}  ", "bold"),
         (progress.status, "green" if progress.status != "failed" else "red"),
@@ -145,37 +171,32 @@ def picture(title: str, progress: Measured, rate: float) -> RenderableType:
         f"   {short(progress.rows_out)} out   ",
         (f"{progress.late_rows:,} late", "yellow" if progress.late_rows else "dim"),
     )
-    operators = Table(box=None, padding=(0, 2), header_style="dim")
-    operators.add_column("operator")
-    for heading in ("rows in", "rows out", "late", "busy", "state"):
-        operators.add_column(heading, justify="right")
-    for name, measured in progress.operators.items():
-        operators.add_row(*_cells(name, measured, progress.seconds))
-    return Group(headline, operators)
+    if rates is None:
+        rates = Rates()
+        rates.add(progress.seconds, progress.operators)
+    lines = [
+        Text.assemble((f"{kind} latency  ", "dim"), _said(each))
+        for kind, each in (latencies or {}).items()
+    ]
+    return Group(headline, *lines, operator_table(progress.operators, rates, progress.seconds))
 
 
-def _cells(name: str, measured: dict[str, Any], seconds: float) -> list[str]:
-    inside = measured.get("operators", [])
-    # What the planner added to an operator is named after it and is not the user's.
-    users = [each for each in inside if each.rpartition(".")[0] not in inside]
-    said = "\n→ ".join(users) if users else name
-    busy = f"{measured['seconds'] / seconds:.0%}" if inside and seconds > 0 else ""
-    keys = measured.get("state_keys", 0)
-    state = f"{keys:,} keys, {short(measured['state_bytes'])}B" if keys else ""
-    late = f"{measured['late_rows']:,}" if measured["late_rows"] else ""
-    rows_out = f"{measured['rows_out']:,}" if inside else ""
-    return [said, f"{measured['rows_in']:,}", rows_out, late, busy, state]
+def _said(latency: Mapping[str, Any]) -> str:
+    parts = [f"{part} {milliseconds(latency[part])}" for part in ("p50", "p99", "max")]
+    return f"{', '.join(parts)} ms"
 
 
-def short(number: float) -> str:
-    """A large number in a few characters.
-
-    >>> short(1_512_345), short(12_000), short(999_999), short(7)
-    ('1.51 M', '12.0 k', '1.00 M', '7')
-    """
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= 0.9995 * size:  # what would be rounded up to it as well
-            number /= size
-            decimals = max(0, 3 - len(str(int(number))))
-            return f"{number:.{decimals}f} {unit}"
-    return f"{number:.0f}"
+def as_json(title: str, progress: Measured, rate: float, latencies: Latencies | None = None) -> str:
+    """The progress as one line of JSON, with all that is known of the operators."""
+    said = {
+        "job": title,
+        "status": progress.status,
+        "seconds": round(progress.seconds, 3),
+        "rows_in": progress.rows_in,
+        "rows_out": progress.rows_out,
+        "late_rows": progress.late_rows,
+        "rows_per_second": round(rate, 1),
+        "latency_ms": latencies or {},
+        "operators": progress.operators,
+    }
+    return json.dumps(said, default=str)

@@ -94,6 +94,15 @@ def is_replayable(source: Source) -> bool:
     return bool(getattr(source, "replayable", False))
 
 
+def is_unordered(source: Source) -> bool:
+    """Do the rows of a batch come in any order, so that time cannot follow it?
+
+    A source says so with an attribute `unordered = True`. No row of a batch is then late for
+    another one: watermarks move when a batch is over.
+    """
+    return bool(getattr(source, "unordered", False))
+
+
 @runtime_checkable
 class Statistics(Protocol):
     """What a source may know besides: a maximum without reading all rows for it."""

@@ -39,3 +39,7 @@ class DataError(HeadraceError):
 
 class Unreachable(DataError):
     """What a source reads from does not answer; it may later, so trying again can help."""
+
+
+class MemoryBudgetError(HeadraceError):
+    """An operator cannot get the memory that it needs to run at all."""

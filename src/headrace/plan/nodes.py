@@ -47,7 +47,8 @@ class Clock:
     """How a source tells time: the watermark of a channel is the maximum so far minus `bound`.
 
     `exact` asks for the watermark of every row; otherwise rows that no window of `windows` can
-    find late may carry any earlier watermark, which saves a pass over most blocks.
+    find late may carry any earlier watermark, which saves a pass over most blocks. `steady`: the
+    rows have no order, so the watermark moves only where the host says that a batch is over.
     """
 
     time: Expression
@@ -55,6 +56,7 @@ class Clock:
     windows: tuple[Tumbling, ...] = ()
     exact: bool = False
     site: Site | None = field(default=None, compare=False)
+    steady: bool = False
 
 
 @dataclass(frozen=True, eq=False)

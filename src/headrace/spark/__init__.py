@@ -11,6 +11,8 @@ Between them travel letters (`wire.py`): few rows, each with a block of many row
 
 from __future__ import annotations
 
+from .explain import explain_on_spark
 from .job import SparkJob, start
+from .session import close_session
 
-__all__ = ["SparkJob", "start"]
+__all__ = ["SparkJob", "close_session", "explain_on_spark", "start"]

@@ -2,7 +2,9 @@
 
 headrace.json    what the pipeline was: it must still fit the saved state
 headrace.lock    held by the job that runs here
+headrace.finished  there is nothing more to do, after a batch query
 headrace/        the plan on its way to the tasks
+frames/          batch DataFrames that are read beside streams
 spark/           offsets, commits and state, as Spark keeps them; spark-1, spark-2, ... behind a
                  change of the number of shards
 moved-1/, ...    the state with which such a generation begins
@@ -91,6 +93,11 @@ class Checkpoint:
         """Where the event times lie that tasks have reported."""
         return self.folder / "times"
 
+    @property
+    def frames(self) -> Path:
+        """Where batch DataFrames lie as files."""
+        return self.folder / "frames"
+
     def close(self) -> None:
         """Let others run here; a temporary folder goes."""
         self._lock.close()
@@ -140,8 +147,14 @@ class Checkpoint:
         shutil.rmtree(before, ignore_errors=True)
         shutil.rmtree(self._moved(generation), ignore_errors=True)
 
+    def finish(self) -> None:
+        """A batch query is over, and committed."""
+        (self.folder / "headrace.finished").touch()
+
     def has_finished(self) -> bool:
         """Were all sources read to their ends, and the last batch committed?"""
+        if (self.folder / "headrace.finished").exists():
+            return True
         last = self._last_offset()
         return last is not None and has_ended(last)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pyspark.daemon import manager
 
-from . import keyed, source
+from . import frames, keyed, outgoing, source
 
-__all__ = ["keyed", "source"]
+__all__ = ["frames", "keyed", "outgoing", "source"]
 
 if __name__ == "__main__":
     manager()

@@ -13,20 +13,24 @@ from typing import Any, NoReturn
 
 from headrace.plan.connector import is_replayable
 from headrace.plan.durations import parse_duration
-from headrace.plan.errors import PipelineError
-from headrace.plan.explain import explain_plan
+from headrace.plan.errors import PipelineError, StateError
 from headrace.plan.nodes import Sink, Source
-from headrace.plan.planner import Plan
+from headrace.plan.planner import Plan, StagePlan
 
+from .batch_query import BatchQuery
 from .checkpoint import Checkpoint
 from .errors import carried, of_spark
+from .explain import explain_on_spark
+from .frames import Frames, with_files
 from .planning import write_times
 from .progress import Counts, SparkProgress
+from .query import all_letters
 from .session import open_session, own_session
 from .shipment import Shipment, send, without_sinks
 from .sinks import DriverSinks
-from .wire import ERROR, MESSAGE, METRICS, RESULT, SCHEMA, TIMES, Letter
+from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
 
+AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
 BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
 
@@ -40,10 +44,7 @@ class SparkJob:
         self._capacity, self._compiled = capacity, compiled
         self._started = time.perf_counter()
         self._ended: float | None = None
-        self._stages = plan.stages()
-        self._sources = [
-            node for s in self._stages for node in s.inputs if isinstance(node, Source)
-        ]
+        self._take_stages(plan.stages())
         sinks = [root for s in self._stages for root in s.roots if isinstance(root, Sink)]
         self._sink_names = [sink.name for sink in sinks]
         self._sinks = DriverSinks(sinks)
@@ -55,6 +56,11 @@ class SparkJob:
         self._shipment: Shipment | None = None
         self._identity, self._batch_rows = "", BATCH_ROWS
         self._idle: float | None = None
+
+    def _take_stages(self, stages: list[StagePlan]) -> None:
+        self._stages = stages
+        self._sources = [node for s in stages for node in s.inputs if isinstance(node, Source)]
+        self._frames = Frames(self._sources)
 
     def __repr__(self) -> str:
         return f"SparkJob({self.status}, {self.progress().rows_in:,} rows in)"
@@ -98,15 +104,19 @@ class SparkJob:
         assert self._checkpoint is not None
         if shards is not None and shards < 1:
             raise ValueError(f"shards={shards}: there is at least one")
+        if session is None and master is None:
+            session = self._frames.session
 
         def cores() -> int:
             return open_session(master, session).sparkContext.defaultParallelism
 
         self._identity, before = self._checkpoint.agree(self._stages, shards, cores)
         self._sinks.open()
-        if self._checkpoint.has_finished():
+        if self._has_ended():
             return False
         spark = open_session(master, session)
+        if self._frames and not self._frames.are_one_batch:
+            self._take_stages(with_files(self._stages, self._checkpoint.frames))
         if shards is not None and shards != before:
             self._move(spark, before, shards)
         self._stop_file.unlink(missing_ok=True)
@@ -123,6 +133,12 @@ class SparkJob:
     def _move(self, spark: Any, before: int, shards: int) -> None:
         """Finish what was planned, and let the shards of before leave their state."""
         assert self._checkpoint is not None
+        if self._frames:
+            raise StateError(
+                f"the checkpoint {self._checkpoint.folder} was made with shards={before}; Spark "
+                "keeps the positions of its DataFrames for that number alone\n"
+                f"  fix: leave shards= out or at {before}, or begin with a new checkpoint"
+            )
         query = self._query = self._write(spark, before, None, moving=self._checkpoint.moving)
         try:
             query.processAllAvailable()
@@ -135,8 +151,6 @@ class SparkJob:
 
     def _write(self, spark: Any, shards: int, trigger: str | None, moving: str = "") -> Any:
         """The query: source stages, levels of keyed stages, and the commit."""
-        from .source import FORMAT, HeadraceSource
-
         assert self._checkpoint is not None
         self._shipment = Shipment(
             stages=without_sinks(self._stages),
@@ -156,17 +170,14 @@ class SparkJob:
             start=self._checkpoint.start,
         )
         path = str(send(self._shipment, self._checkpoint.plans))
-        session = own_session(spark, shards)
-        session.dataSource.register(HeadraceSource)
-        letters = session.readStream.format(FORMAT).option("plan", path).load()
-        for level in range(len(self._shipment.levels)):
-            from .keyed import KeyedLevel
-
-            letters = letters.groupBy("shard").transformWithStateInPandas(
-                KeyedLevel(path, level), SCHEMA, "Append", "None"
-            )
+        session = (self._frames.own_session if self._frames else own_session)(spark, shards)
+        letters = all_letters(session, self._shipment, self._frames, path)
+        if self._frames.are_one_batch:
+            return BatchQuery(letters, self._commit)
         writer = letters.writeStream.outputMode("append").foreachBatch(self._commit)
-        if trigger is not None:
+        if trigger == AVAILABLE_NOW:
+            writer = writer.trigger(availableNow=True)
+        elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         return writer.option("checkpointLocation", str(self._checkpoint.spark)).start()
 
@@ -182,13 +193,16 @@ class SparkJob:
             for letter in letters:
                 if letter.kind == ERROR:
                     raise carried(letter.payload)
-            assert self._shipment is not None
+            assert self._shipment is not None and self._checkpoint is not None
             if letters:
-                name = self._shipment.batch_name(letters[0].batch)
+                number = batch_id + 1 if self._frames else letters[0].batch
+                name = self._shipment.batch_name(number)
                 results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
                 self._sinks.commit(name, results)
-                self._keep_times(letters)
+                self._keep_times([x for x in letters if x.kind == TIMES])
             self._counts.add(x for x in letters if x.kind == METRICS)
+            if self._frames.are_one_batch:
+                self._checkpoint.finish()
             self._counts.batches += 1
             self._counts.batch_seconds = time.perf_counter() - started
         except Exception as error:
@@ -201,29 +215,19 @@ class SparkJob:
         assert self._checkpoint is not None
         times: dict[str, dict[str, int | None]] = {}
         for letter in letters:
-            if letter.kind == TIMES:
-                channel, largest = json.loads(letter.payload)
-                found = times.setdefault(letter.port, {})
-                known = found.get(channel)
-                if known is None or (largest is not None and largest > known):
-                    found[channel] = largest
-        write_times(self._checkpoint.times, letters[0].batch, times)
+            channel, largest = json.loads(letter.payload)
+            found = times.setdefault(letter.port, {})
+            known = found.get(channel)
+            if known is None or (largest is not None and largest > known):
+                found[channel] = largest
+        if letters:
+            write_times(self._checkpoint.times, letters[0].batch, times)
 
     # ---- the outside ---------------------------------------------------------------------------
 
     def explain(self) -> str:
         """The plan, its stages, and how they lie on Spark."""
-        lines = [explain_plan(self.plan), "", "On Spark"]
-        shipped = self._shipment
-        channels = sum(len(node.connector.channels()) for node in self._sources)
-        lines.append(f"  source stages: {len(self._sources)} sources, {channels} channels")
-        if shipped is not None:
-            for number, level in enumerate(shipped.levels, 1):
-                names = ", ".join(f"stage {stage.number}" for stage in level)
-                lines.append(f"  keyed level {number}: {names}, {shipped.shards} shards")
-            staged = ", ".join(n for n in self._sink_names if n in shipped.staged) or "none"
-            lines.append(f"  sinks staged in tasks: {staged}; the others live on the driver")
-        return "\n".join(lines)
+        return explain_on_spark(self.plan, self._shipment.shards if self._shipment else None)
 
     def progress(self) -> SparkProgress:
         """How far the job is: rows, rates, batches, state, and the same for every operator."""
@@ -299,7 +303,7 @@ class SparkJob:
         except Exception as error:
             self._raise(error)
         if over:
-            self._close("stopped")
+            self._close("finished" if self._has_ended() else "stopped")
         elif self._has_ended():
             self._stop_query()
             self._close("finished")
@@ -313,7 +317,7 @@ class SparkJob:
 
     def _has_ended(self) -> bool:
         assert self._checkpoint is not None
-        return self._checkpoint.has_finished()
+        return not self._frames.any_streams and self._checkpoint.has_finished()
 
     def _raise(self, error: Exception) -> NoReturn:
         """The error of a task or a sink, without the way it took; or what Spark says."""

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import SparkError
+from .java import NoJava, find_java, use_java
+from .package import is_local, ship
 from .temporary import locked, new_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA = 17  # the oldest that Spark 4 runs on
-INSTALL_JAVA = (
-    f"install Java {JAVA} or newer, e.g. `apt-get install openjdk-{JAVA}-jre-headless` or "
-    f"`brew install openjdk@{JAVA}`, and set JAVA_HOME if it is not found"
-)
+STOP_SECONDS = 30.0
+LOOPBACK = ("spark://127.0.0.1:", "spark://localhost:")
 
 DAEMON = "headrace.spark.daemon"  # the parent of Python workers, with our modules loaded
 
@@ -48,12 +45,18 @@ RUNNING = {
 
 
 def open_session(master: str | None, session: Any) -> SparkSession:
-    """The user's session, the one that runs already, or a new one."""
+    """The user's session, the one that runs already, or a new one; its workers have our code."""
+    found = _opened(master, session)
+    ship(found.sparkContext)
+    return found
+
+
+def _opened(master: str | None, session: Any) -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise SparkError(
-            'engine="spark" needs PySpark\n  fix: pip install "headrace[spark]"'
+            'engine="spark" needs PySpark\n  fix: pip install "pyspark==4.3.*"'
         ) from None
     if session is not None:
         return session
@@ -70,11 +73,23 @@ def open_session(master: str | None, session: Any) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master or "local[*]").appName("headrace")
     settings = dict(STARTING)
-    if master is None or master.startswith("local"):
+    if master is None or is_local(master):
         settings["spark.python.daemon.module"] = DAEMON
+    else:
+        settings.update(_of_cluster(master))
     for name, value in settings.items():
         builder = builder.config(name, value)
     return _quietly(builder.getOrCreate)
+
+
+def _of_cluster(master: str) -> dict[str, str]:
+    """What workers elsewhere must be told."""
+    made = {"spark.pyspark.python": sys.executable}
+    if "HEADRACE_CACHE" in os.environ:
+        made["spark.executorEnv.HEADRACE_CACHE"] = os.path.abspath(os.environ["HEADRACE_CACHE"])
+    if master.startswith(LOOPBACK):  # the name of this machine may lead elsewhere
+        made |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return made
 
 
 def _quietly(begin: Any) -> Any:
@@ -105,6 +120,30 @@ def _quietly(begin: Any) -> Any:
         os.close(kept)
 
 
+def close_session() -> None:
+    """Stop Spark, if it runs in this process, and wait until its Java has ended."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    if context is None:
+        return
+    gateway = context._gateway
+    session = SparkSession.getActiveSession()
+    (session or context).stop()
+    java = getattr(gateway, "proc", None)
+    if gateway is None or java is None:
+        return  # Java was there before us
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    java.stdin.close()  # it ends when nobody can write to it any more
+    try:
+        java.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        java.kill()
+        java.wait()
+
+
 def own_session(session: SparkSession, shards: int) -> SparkSession:
     """A session with our settings over the same Spark."""
     made = session.newSession()
@@ -114,24 +153,8 @@ def own_session(session: SparkSession, shards: int) -> SparkSession:
 
 
 def check_java() -> None:
-    """Java is there and new enough, or a SparkError says what to install."""
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not found or not Path(found).exists():
-        raise SparkError(f"Spark needs Java, which was not found\n  fix: {INSTALL_JAVA}")
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-    version = java_version(said)
-    if version is not None and version < JAVA:
-        raise SparkError(
-            f"Spark needs Java {JAVA}, and {found} is {version}\n  fix: {INSTALL_JAVA}"
-        )
-
-
-def java_version(said: str) -> int | None:
-    """The major version in what `java -version` says.
-
-    >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0"')
-    (17, 8)
-    """
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(found.group(1)) if found else None
+    """Java is there, new enough, and where Spark looks; or a SparkError says what to install."""
+    try:
+        use_java(find_java())
+    except NoJava as error:
+        raise SparkError(f"Spark needs Java. {error}") from None

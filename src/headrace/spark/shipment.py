@@ -17,9 +17,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from headrace.connect.spark_frame import SparkFrame
 from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transform
 from headrace.plan.planner import StagePlan
 
+from .errors import SparkError
 from .wire import DRIVER, shard_labels
 
 
@@ -73,6 +75,17 @@ class Shipment:
             for node in stage.inputs
             if isinstance(node, Source)
         }
+
+    @cached_property
+    def planned(self) -> dict[str, tuple[str, ...]]:
+        """The channels of the sources that our planner plans: Spark plans those of DataFrames."""
+        return {name: found for name, found in self.channels.items() if name not in self.frames}
+
+    @cached_property
+    def frames(self) -> frozenset[str]:
+        """The sources that are DataFrames."""
+        found = self.sources.items()
+        return frozenset(n for n, (_, node) in found if isinstance(node.connector, SparkFrame))
 
     @cached_property
     def levels(self) -> list[list[StagePlan]]:
@@ -172,8 +185,14 @@ def receive(path: str) -> Shipment:
     """The shipment in a file; read once in each process."""
     known = _received.pop(path, None)
     if known is None:
-        with open(path, "rb") as file:
-            folders, content = pickle.load(file)
+        try:
+            with open(path, "rb") as file:
+                folders, content = pickle.load(file)
+        except FileNotFoundError:
+            raise SparkError(
+                f"a task does not find the pipeline at {path}\n  fix: give checkpoint= a folder "
+                "that all machines of the cluster see under the same path"
+            ) from None
         # user modules are found where the driver found them
         sys.path.extend(folder for folder in folders if folder not in sys.path)
         known = pickle.loads(content)

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
@@ -36,6 +37,7 @@ POLL_ROWS = 65_536
 POLL_SECONDS = 1.0
 PATIENCE = 300.0  # seconds for which a range that is known to be there may bring nothing
 SPLIT_SHIFT = 32  # serials of the letters of a split follow those of the split before
+BATCH_ID = "streaming.sql.batchId"  # what Spark calls the number of a micro-batch
 NO_CHANNEL = "none"  # stands for the channels of sources that a task does not read
 
 # Retrying helps against these, and only Spark can do it; everything else fails the same way again.
@@ -156,18 +158,29 @@ class HeadraceReader(DataSourceStreamReader):
         """The letters that a range gives."""
         shipment = self._shipment
         if isinstance(partition, Move):
-            yield to_record_batch(list(_moves(shipment, partition.batch)))
-            return
+            return posted(shipment, partition.batch, _moves(shipment, partition.batch))
         assert isinstance(partition, Range)
-        try:
-            for letter in _read(shipment, partition):
-                yield to_record_batch([letter])
-        except PASSING:
-            raise
-        except Exception as error:
-            label, payload = shipment.labels[0], carry(error)
-            told = Letter(label, ERROR, partition.batch, DRIVER, "", "", 0, 0, 0, payload)
-            yield to_record_batch([told])
+        return posted(shipment, partition.batch, _read(shipment, partition))
+
+
+def posted(shipment: Shipment, batch: int, letters: Iterator[Letter]) -> Iterator[pa.RecordBatch]:
+    """Letters for Spark; an error that would come again becomes the last of them."""
+    try:
+        for letter in letters:
+            yield to_record_batch([letter])
+    except PASSING:
+        raise
+    except Exception as error:
+        label, payload = shipment.labels[0], carry(error)
+        told = Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, payload)
+        yield to_record_batch([told])
+
+
+def batch_number() -> int:
+    """The number of the micro-batch that this task belongs to, from 1 on; 1 in a batch query."""
+    context = TaskContext.get()
+    found = context.getLocalProperty(BATCH_ID) if context is not None else None
+    return 1 if found is None else int(found) + 1
 
 
 def _moves(shipment: Shipment, batch: int) -> Iterator[Letter]:
@@ -179,11 +192,12 @@ def _moves(shipment: Shipment, batch: int) -> Iterator[Letter]:
 
 def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
     plan, node = shipment.sources[task.source]
-    stage = _take_stage(shipment, plan, task)
+    stage = take_stage(shipment, plan, task)
     run = StageTask(
         shipment,
         stage,
-        batch=task.batch,
+        # A DataFrame beside us may have rows in batches in which we have none.
+        batch=batch_number() if shipment.frames else task.batch,
         sender=sender_of_channel(task.source, task.channel),
         label=shipment.labels[0],
         first_serial=task.split << SPLIT_SHIFT,
@@ -218,7 +232,7 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
     finally:
         if reader is not None:
             reader.close()
-    _idle_stages.setdefault((shipment.token, plan.number), []).append(stage)
+    give_back(shipment, stage)
 
 
 def _times(shipment: Shipment, stage: Stage, task: Range) -> Letter:
@@ -234,7 +248,12 @@ _idle_stages: dict[tuple[str, int], list[Stage]] = {}
 _beginnings: dict[tuple[str, int], bytes] = {}  # what such a stage knows: nothing
 
 
-def _take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
+def give_back(shipment: Shipment, stage: Stage) -> None:
+    """A stage that the next task may take."""
+    _idle_stages.setdefault((shipment.token, stage.plan.number), []).append(stage)
+
+
+def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
     """A stage whose clock stands where the range begins."""
     key = (shipment.token, plan.number)
     idle = _idle_stages.get(key)

@@ -4,6 +4,9 @@ The watermark of a channel after each row is the largest time so far minus a bou
 function of the channel's row sequence alone, so the result does not depend on blocks or batches.
 Each row gets the watermark just before it, in a hidden column. Where no row of a block can be late
 for any window, that pass over the rows is left out, and the column says "no watermark yet".
+
+The clock of rows without an order is *steady*: it stands still until `settle` says that a batch of
+them is over, and then moves to the largest time of the batch.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ class ClockRecord:
     column: i64  # of the block with the times
     target: i64  # of the source's block: the watermarks; -1: nobody wants them
     exact: i64
+    steady: i64
     count: i64  # of windows
     windows: array(i64) = line()  # size and offset of each
 
@@ -48,6 +52,7 @@ class ChannelRecord:
     """What a channel knows of time; written by the thread that reads the channel."""
 
     largest: i64
+    settled: i64  # the largest time before the batch; a steady clock shows it
 
 
 @compiled
@@ -69,12 +74,12 @@ def time_range(times, rows):
 
 
 @compiled
-def scan_watermarks(times, rows, largest, bound, target):
+def scan_watermarks(times, rows, largest, bound, steady, target):
     """The watermark just before each row, from the largest time before the block on."""
     values, present, watermarks = i64s(times.data), flags(times.valid), i64s(target)
     for row in range(rows):
         watermarks[row] = largest - bound if largest != NEVER else NEVER
-        if times.valid == 0 or present[row]:
+        if steady == 0 and (times.valid == 0 or present[row]):
             largest = max(largest, values[row])
 
 
@@ -103,11 +108,14 @@ def observe_block(clock_address, channel_address, block_address, times_address):
         raise OverflowError("an event time is out of range")
     before = channel.largest
     channel.largest = max(before, high)
-    after = channel.largest - clock.bound if channel.largest != NEVER else NEVER
+    reached = channel.largest
+    if clock.steady != 0:
+        before = reached = channel.settled
+    after = reached - clock.bound if reached != NEVER else NEVER
     if clock.target >= 0:
         target = block.columns[clock.target].data
         if not surely_on_time(clock, low, high, after):
-            scan_watermarks(times, block.rows, before, clock.bound, target)
+            scan_watermarks(times, block.rows, before, clock.bound, clock.steady, target)
             block.unmarked = 0
         elif block.unmarked < block.rows:
             watermarks = i64s(target)
@@ -129,7 +137,7 @@ class SourceClock:
         self._kernel: Kernel | None = None
         self._record = ClockRecord.allocate(behind=len(clock.windows) * 2 * i64.size)
         record = self._record
-        record.bound, record.exact = clock.bound, clock.exact
+        record.bound, record.exact, record.steady = clock.bound, clock.exact, clock.steady
         record.target = names.index(WATERMARK) if WATERMARK in names else -1
         record.count = len(clock.windows)
         for k, window in enumerate(clock.windows):
@@ -187,8 +195,14 @@ class SourceClock:
         found = self._channels.get(name)
         if found is None:
             found = self._channels[name] = ChannelRecord.allocate()
-            found.largest = NEVER
+            found.largest = found.settled = NEVER
         return found
+
+    def settle(self, channel: str) -> int:
+        """A batch of a channel is over; gives the watermark behind it."""
+        found = self._channel(channel)
+        found.settled = found.largest
+        return NEVER if found.largest == NEVER else found.largest - self._record.bound
 
     def saved(self) -> dict[str, int]:
         """The largest time of each channel."""
@@ -197,7 +211,8 @@ class SourceClock:
     def restored(self, saved: dict[str, int]) -> None:
         """Take up what `saved` gave."""
         for name, largest in saved.items():
-            self._channel(name).largest = largest
+            channel = self._channel(name)
+            channel.largest = channel.settled = largest
 
 
 def _time_chain(source: Source) -> Chain:

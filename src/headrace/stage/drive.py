@@ -49,6 +49,8 @@ def drive(address):
         if run.clock != 0:
             run.watermark = observe_block(run.clock, run.channel, run.block, run.block)
         task.input = run.block
+        task.first = 0
+        task.last = count
         task.row = 0
         task.selected = NOT_SELECTED
         status, answer = call(run.rows, run.task)

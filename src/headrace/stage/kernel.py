@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import Process, WindowAggregate
+from headrace.plan.nodes import Process, TableJoin, WindowAggregate
 from headrace.plan.schema import Schema
 
 from .blocks.block import Block
@@ -30,6 +30,9 @@ PROCESS_CHUNK = 4096  # records of a chunk of state
 ROW_TEXT = 32  # bytes of strings that a row makes, roughly
 
 
+Tables = dict[int, KeyedStore]  # static tables that are loaded, by the id of their join
+
+
 def cell(record: Any, name: str) -> Any:
     """A field of a record as a ctypes integer, the quickest way to write it from Python."""
     return ctypes.c_int64.from_address(record.address + type(record).fields[name].offset)
@@ -47,7 +50,7 @@ class Kernel:
         chain: Chain,
         capacity: int,
         compiled: bool = True,
-        tables: list[KeyedStore] | None = None,
+        tables: Tables | None = None,
     ) -> None:
         self.chain, self.capacity, self.is_compiled = chain, capacity, compiled
         self.made: KernelText = kernel_text(chain)
@@ -65,6 +68,7 @@ class Kernel:
         self._address = self.task.address
         # written for every block, so without the way through descriptors
         self._input, self._row = cell(self.task, "input"), cell(self.task, "row")
+        self._first, self._last = cell(self.task, "first"), cell(self.task, "last")
         self._selected, self._out = cell(self.task, "selected"), cell(self.task, "output")
         self._memory: list[Any] = []  # what the task's addresses point to
         self.block: Block | None = None
@@ -75,14 +79,19 @@ class Kernel:
         self._row_heaps: tuple[int, list[Any]] | None = None  # of a row that is suspended
         self.output = self._new_block(chain.last.schema)
         self.late_output = None if chain.late_schema is None else self._new_block(chain.late_schema)
-        self._tables = tables or [
-            load_table(node, table_layout(node, k), compiled)
-            for k, node in enumerate(self.made.tables)
-        ]
+        self._loaded: Tables = {} if tables is None else tables
+        self._tables = [self._table(node, k) for k, node in enumerate(self.made.tables)]
         self._constants: list[Any] = [heap for table in self._tables for heap in table.heaps]
         self._prepare(module)
 
     # ---- memory ------------------------------------------------------------------------------
+
+    def _table(self, node: TableJoin, k: int) -> KeyedStore:
+        found = self._loaded.get(id(node))
+        if found is None:
+            found = load_table(node, table_layout(node, k), self.is_compiled)
+            self._loaded[id(node)] = found
+        return found
 
     def _prepare(self, module: Any) -> None:
         task, made = self.task, self.made
@@ -169,6 +178,11 @@ class Kernel:
         """The compiled function, for calls by its address."""
         return self._rows
 
+    @property
+    def compiled_advance(self) -> Any:
+        """The compiled function that fires windows; None where there are none."""
+        return self._advance
+
     def bind(self, block: Block) -> None:
         """A block that is filled and run by others, without `start` and `run`."""
         self.block = block
@@ -178,6 +192,7 @@ class Kernel:
         """Begin with a block of input."""
         self.block, self._row_heaps = block, None
         self._input.value, self._row.value = block.address, 0
+        self._first.value, self._last.value = 0, block.rows
         self._selected.value = NOT_SELECTED
 
     def run(self) -> int:
@@ -191,7 +206,7 @@ class Kernel:
         answer = self._rows(self._address)
         while answer == NEED_MEMORY:
             self._hold_state()
-            self._make_room()
+            self.make_room()
             answer = self._rows(self._address)
         self._hold_state()
         return answer
@@ -219,7 +234,8 @@ class Kernel:
         if self.late_output is not None:
             self.late_output.hold([heap])
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
+        """What the kernel asked for when it answered NEED_MEMORY."""
         task = self.task
         if task.needs_window:
             self.windows.open(task.need_window)
@@ -290,12 +306,16 @@ class Kernel:
         self._bind_outputs()
         answer = self._advance(self._address)
         while answer == NEED_MEMORY:
-            self._make_room()
+            self.make_room()
             answer = self._advance(self._address)
         if answer == CONSUMED:
-            self.windows.close(self._due)
-            self._due = []
+            self.close_fired()
         return answer
+
+    def close_fired(self) -> None:
+        """The windows that were fired have been given out."""
+        self.windows.close(self._due)
+        self._due = []
 
     # ---- errors ------------------------------------------------------------------------------
 
@@ -306,12 +326,12 @@ class Kernel:
             self.output.rows = task.written
         if self.late_output is not None:
             self.late_output.rows = task.late_written
-        place = task.row
-        return int(self._selection[place]) if self.made.uses_selection else place
+        row = int(self._selection[task.row]) if self.made.uses_selection else task.row
+        return task.first + row
 
     def interpreted_twin(self) -> Kernel:
         """The same kernel, interpreted, with the same tables and the state of the row in work."""
-        twin = Kernel(self.chain, 1, compiled=False, tables=self._tables)
+        twin = Kernel(self.chain, 1, compiled=False, tables=self._loaded)
         if self.store is not None and self.store.count:
             columns = self.functions.numbered_columns()
             number = np.array([self.task.number], np.int32)

@@ -23,6 +23,8 @@ class Task:
     """The state of one kernel between calls. Written by the thread that runs the kernel."""
 
     input: i64  # address of the input block
+    first: i64  # its rows [first, last) are the input: in a kernel, row 0 is `first`
+    last: i64
     row: i64  # the row in work, as a place in the selection
     selected: i64  # rows that passed the filter in front
     output: i64  # address of the output block
@@ -67,6 +69,7 @@ class Panes:
 
     directory: i64
     mask: i64
+    opened: i64  # windows so far, and how often one was emptied: the next serial
 
 
 @compiled

@@ -18,7 +18,7 @@ from .blocks.layout import Layout
 from .clock import NEVER
 from .failure import explain_failure
 from .generate.context import Chain
-from .kernel import Kernel
+from .kernel import Kernel, Tables
 from .task import CONSUMED
 
 MAIN, LATE = "main", "late"
@@ -92,10 +92,12 @@ class Unit:
 class KernelUnit(Unit):
     """Runs a chain of operators."""
 
-    def __init__(self, chain: Chain, capacity: int, compiled: bool) -> None:
+    def __init__(
+        self, chain: Chain, capacity: int, compiled: bool, tables: Tables | None = None
+    ) -> None:
         super().__init__(chain.last.name)
         self.chain = chain
-        self.kernel = Kernel(chain, capacity, compiled)
+        self.kernel = Kernel(chain, capacity, compiled, tables)
 
     def start(self, block: Block) -> None:
         """See Unit."""

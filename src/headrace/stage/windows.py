@@ -25,7 +25,6 @@ class OpenWindows:
         self.stores: dict[int, KeyedStore] = {}  # by window start
         self._by_address: dict[int, KeyedStore] = {}
         self._spare: list[KeyedStore] = []
-        self._opened = 0  # windows so far
         self.fresh: set[int] = set()  # windows opened since the last snapshot
         self.next_end = LAST  # the end of the window that closes first
         self.panes = Panes.allocate()
@@ -34,8 +33,8 @@ class OpenWindows:
     def open(self, start: int) -> KeyedStore:
         """A store for a window that has none."""
         store = self._spare.pop() if self._spare else self._new()
-        self._opened += 1
-        store.header.window, store.header.serial = start, self._opened
+        self.panes.opened += 1
+        store.header.window, store.header.serial = start, self.panes.opened
         self.fresh.add(start)
         self.next_end = min(self.next_end, start + self._window.size)
         self.stores[start] = self._by_address[store.header.address] = store

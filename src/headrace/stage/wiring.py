@@ -9,6 +9,7 @@ from headrace.plan.planner import StagePlan
 from .drive import Driver
 from .generate.context import Chain
 from .input import Input
+from .kernel import Tables
 from .units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit, Unit
 from .windows import OpenWindows
 
@@ -20,8 +21,11 @@ class Wiring:
     streams are wires: whoever reads them reads the units behind.
     """
 
-    def __init__(self, plan: StagePlan, capacity: int, compiled: bool) -> None:
+    def __init__(
+        self, plan: StagePlan, capacity: int, compiled: bool, tables: Tables | None = None
+    ) -> None:
         self._plan, self._capacity, self._compiled = plan, capacity, compiled
+        self._tables: Tables = {} if tables is None else tables
         self.inputs: dict[str, Input] = {}
         self.outputs: dict[str, OutputUnit] = {}
         self.units: list[Unit] = []
@@ -46,7 +50,7 @@ class Wiring:
                 nodes = by_last[id(node)]
                 late_wanted = any(id(each) in late_read for each in nodes)
                 chain = Chain(nodes, nodes[0].inputs[0].schema, late_wanted)
-                unit = KernelUnit(chain, self._capacity, self._compiled)
+                unit = KernelUnit(chain, self._capacity, self._compiled, self._tables)
                 self._first[id(nodes[0])] = unit
                 self._inside.update((id(each), unit) for each in nodes)
             elif not node.inputs:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import headrace as hr
 from headrace import col
@@ -27,14 +28,26 @@ from headrace.stream import Stream
 
 from .compare import same_rows
 
-__all__ = ["ADS", "CAMPAIGNS", "VIEW", "WINDOW_MS", "Ysb", "make", "pipeline", "same_rows"]
+__all__ = [
+    "ADS",
+    "CAMPAIGNS",
+    "SPAN_MS",
+    "VIEW",
+    "WINDOW_MS",
+    "Ysb",
+    "make",
+    "pipeline",
+    "replayed",
+    "same_rows",
+]
 
 ADS, CAMPAIGNS = 1000, 100
 EVENT_TYPES, VIEW = 3, 0  # view, click, purchase
 AD_TYPES = 5
 WINDOW_MS = 10_000
 START_MS = 1_700_000_000_000  # a multiple of the window
-SPAN_MS = 10 * WINDOW_MS  # whatever the number of rows
+ROUND_WINDOWS = 10
+SPAN_MS = ROUND_WINDOWS * WINDOW_MS  # whatever the number of rows
 
 
 @dataclass(frozen=True)
@@ -49,10 +62,7 @@ class Ysb:
 
     def expected(self) -> pa.Table:
         """The answer, by NumPy: campaign_id, window_start and views of every window with views."""
-        is_view = self.events["event_type"].to_numpy() == VIEW
-        windows = (self.events["event_time"].to_numpy()[is_view] - START_MS) // WINDOW_MS
-        campaigns = self.campaign_numbers[self.ad_numbers[is_view]]
-        counts = np.bincount(windows * CAMPAIGNS + campaigns)
+        counts = self._counts(self.events.num_rows)
         found = np.flatnonzero(counts)
         return pa.table(
             {
@@ -61,6 +71,62 @@ class Ysb:
                 "views": counts[found],
             }
         )
+
+    def closed_windows(self, rows: int) -> int:
+        """How many windows are closed after so many rows of the events, replayed in rounds.
+
+        >>> make(100).closed_windows(10), make(100).closed_windows(11)
+        (0, 1)
+        >>> make(100).closed_windows(201)
+        20
+        """
+        if rows == 0:
+            return 0
+        rounds, row = divmod(rows - 1, self.events.num_rows)
+        time = self.events["event_time"][row].as_py() + rounds * SPAN_MS
+        return (time - START_MS) // WINDOW_MS
+
+    def is_right(self, got: pa.Table, rows: int, *, ended: bool = False) -> bool:
+        """Are these all the windows of so many rows of the events, replayed in rounds, and right?
+
+        Each round moves time on by `SPAN_MS`. Windows that are still open after the last row must
+        be missing, unless the stream has ended.
+
+        >>> data = make(1000)
+        >>> data.is_right(data.expected(), 1000, ended=True)
+        True
+        >>> data.is_right(data.expected(), 1000)
+        False
+        """
+        windows, counts = self.closed_windows(rows), self._counts(self.events.num_rows)
+        wanted = np.tile(counts, -(-windows // ROUND_WINDOWS))[: windows * CAMPAIGNS]
+        if ended and rows:  # the window that the last row is in has closed, too
+            _, rest = divmod(rows - 1, self.events.num_rows)
+            of_round = windows % ROUND_WINDOWS * CAMPAIGNS
+            last = self._counts(rest + 1)[of_round : of_round + CAMPAIGNS]
+            wanted = np.concatenate([wanted, last])
+        found = self._places(got)
+        if found is None or got.num_rows != np.count_nonzero(wanted):
+            return False
+        if len(np.unique(found)) != len(found) or found.max(initial=-1) >= len(wanted):
+            return False
+        return bool((got["views"].to_numpy() == wanted[found]).all())
+
+    def _counts(self, rows: int) -> np.ndarray:
+        """Views in the first rows of the events, by window of the round and campaign number."""
+        events = self.events.slice(0, rows)
+        is_view = events["event_type"].to_numpy() == VIEW
+        windows = (events["event_time"].to_numpy()[is_view] - START_MS) // WINDOW_MS
+        campaigns = self.campaign_numbers[self.ad_numbers[:rows][is_view]]
+        return np.bincount(windows * CAMPAIGNS + campaigns, minlength=ROUND_WINDOWS * CAMPAIGNS)
+
+    def _places(self, got: pa.Table) -> np.ndarray | None:
+        """Of each result row: window number times campaigns, plus campaign number."""
+        numbers = pc.index_in(got["campaign_id"], value_set=pa.array(self.campaign_ids))
+        since, off = np.divmod(got["window_start"].to_numpy() - START_MS, WINDOW_MS)
+        if numbers.null_count or off.any() or since.min(initial=0) < 0:
+            return None
+        return since * CAMPAIGNS + numbers.to_numpy()
 
 
 def make(rows: int, *, strings: bool = False, seed: int = 1) -> Ysb:
@@ -113,4 +179,15 @@ def pipeline(events: Stream, campaigns: pa.Table) -> Stream:
         .key_by("campaign_id")
         .window(hr.tumbling(WINDOW_MS))
         .agg(views=hr.count(), name="count")
+    )
+
+
+def replayed(data: Ysb, *, rows: int | None = None, rate: float | None = None) -> Stream:
+    """The events, round after round without end (or so many rows), at full speed or at a rate.
+
+    >>> replayed(make(10), rows=25).schema.names[:2]
+    ('user_id', 'page_id')
+    """
+    return hr.read.replay(
+        data.events, time="event_time", span=SPAN_MS, rows=rows, rate=rate, name="events"
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..connector import is_unordered
 from ..derive import time_expression
 from ..errors import PipelineError
 from ..expressions import Binary, Column, Expression, Literal
@@ -146,7 +147,8 @@ def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:
             continue
         windows, exact = below[id(node)]
         for source, time in time_expression(node.input, node.column):
-            clock = Clock(time, node.bound, windows, exact, node.site)
+            steady = is_unordered(source.connector)
+            clock = Clock(time, node.bound, windows, exact, node.site, steady)
             known = found.get(id(source))
             if known is not None and (known[0].time, known[0].bound) != (time, node.bound):
                 raise PipelineError(

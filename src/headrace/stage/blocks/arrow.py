@@ -256,48 +256,52 @@ def _check_nulls(column: ColumnLayout, values: pa.Array) -> None:
 # ---- blocks to batches -----------------------------------------------------------------------
 
 
-def to_arrow(block: Block, names: Sequence[str] | None = None) -> pa.RecordBatch:
-    """A copy of the rows as an Arrow batch, of all columns or of those named.
+def to_arrow(
+    block: Block, names: Sequence[str] | None = None, first: int = 0, last: int | None = None
+) -> pa.RecordBatch:
+    """A copy of the rows [first, last) as an Arrow batch, of all columns or of those named.
 
     Its schema is that of the layout, and texts are Arrow strings. See the module for an example.
     """
-    schema = block.layout.schema
+    schema, rows = block.layout.schema, range(first, block.rows if last is None else last)
     chosen = range(len(schema)) if names is None else [schema.index(name) for name in names]
-    arrays = [_array(block, i) for i in chosen]
+    arrays = [_array(block, i, rows) for i in chosen]
     kept = schema if names is None else schema.select(names)
     if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * block.rows, pa.struct([])))
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=kept.to_arrow())
 
 
-def _array(block: Block, i: int) -> pa.Array:
-    column, rows = block.layout.columns[i], block.rows
+def _array(block: Block, i: int, rows: range) -> pa.Array:
+    column, some = block.layout.columns[i], slice(rows.start, rows.stop)
     valid, bitmap, nulls = block.validity(i), None, 0
     if valid is not None:
-        nulls = rows - int(np.count_nonzero(valid[:rows]))
-        bitmap = pa.py_buffer(_bits(valid[:rows])) if nulls else None
+        nulls = len(rows) - int(np.count_nonzero(valid[some]))
+        bitmap = pa.py_buffer(_bits(valid[some])) if nulls else None
     if column.kind == "view":
-        parts = _text(block, i)
+        parts = _text(block, i, rows)
     elif column.kind == "flag":
-        parts = [pa.py_buffer(_bits(block.values(i)[:rows]))]
+        parts = [pa.py_buffer(_bits(block.values(i)[some]))]
     else:
-        parts = [pa.py_buffer(block.values(i)[:rows].copy())]
-    return pa.Array.from_buffers(column.type.to_arrow(), rows, [bitmap, *parts], nulls)
+        parts = [pa.py_buffer(block.values(i)[some].copy())]
+    return pa.Array.from_buffers(column.type.to_arrow(), len(rows), [bitmap, *parts], nulls)
 
 
 def _bits(flags: np.ndarray) -> np.ndarray:
     return np.packbits(flags, bitorder="little")
 
 
-def _text(block: Block, i: int) -> list[pa.Buffer]:
+def _text(block: Block, i: int, some: range) -> list[pa.Buffer]:
     """Arrow's offsets and bytes of a column of views."""
-    ref, rows = block.column(i), block.rows
-    size = text_size(ref.data, ref.valid, rows)
+    ref, rows = block.column(i), len(some)
+    data_at = ref.data + some.start * View.size
+    valid_at = ref.valid + some.start if ref.valid else 0
+    size = text_size(data_at, valid_at, rows)
     if size > _MOST_TEXT:
         raise DataError(
             f"column {block.layout.columns[i].name!r} has {size} bytes of text in {rows} rows, and "
             "an Arrow string column holds at most 2 GiB\n  fix: use smaller blocks"
         )
     offsets, data = np.empty(rows + 1, np.int32), np.empty(size + View.size, np.uint8)
-    write_text(ref.data, ref.valid, rows, offsets.ctypes.data, data.ctypes.data)
+    write_text(data_at, valid_at, rows, offsets.ctypes.data, data.ctypes.data)
     return [pa.py_buffer(offsets), pa.py_buffer(data[:size])]

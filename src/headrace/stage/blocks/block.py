@@ -53,6 +53,13 @@ HEAP_BYTES = 1 << 16  # of a block's own heap, before it goes on with malloc
 def start_block(buffer, template_address, count):
     """Write the start of an empty block into a fresh buffer; gives the block's address."""
     base = (buffer.ctypes.data + LINE - 1) // LINE * LINE
+    start_block_at(base, template_address, count)
+    return base
+
+
+@compiled
+def start_block_at(base, template_address, count):
+    """Write the start of an empty block at an address on a cache line."""
     template, block = BlockRecord(template_address), BlockRecord(base)
     block.rows = 0
     block.capacity = template.capacity
@@ -65,7 +72,6 @@ def start_block(buffer, template_address, count):
         source, target = template.columns[i], block.columns[i]
         target.data = base + source.data
         target.valid = base + source.valid if source.valid != 0 else 0
-    return base
 
 
 _ROWS = BlockRecord.fields["rows"].offset
@@ -84,6 +90,24 @@ class Block:
     def __init__(self, layout: Layout, template: Template) -> None:
         buffer = np.empty(template.size, np.uint8)
         address = start_block(buffer, template.address, len(template.offsets))
+        self._lie_in(buffer, address, layout, template)
+
+    @classmethod
+    def at(cls, layout: Layout, template: Template, buffer: np.ndarray, address: int) -> Block:
+        """The block that was started (`start_block_at`) at an address inside a buffer of bytes.
+
+        >>> from headrace.plan.schema import Schema
+        >>> layout = Layout.of(Schema.of({"n": int}))
+        >>> block = Block.allocate(layout, 4)
+        >>> block.rows = 3
+        >>> Block.at(layout, layout.template(4), block._buffer, block.address)
+        Block(3 of 4 rows: n: int64)
+        """
+        block = cls.__new__(cls)
+        block._lie_in(buffer, address, layout, template)
+        return block
+
+    def _lie_in(self, buffer: np.ndarray, address: int, layout: Layout, template: Template) -> None:
         self.layout, self.capacity, self.address = layout, template.capacity, address
         self.heaps: list[Any] = []
         self._heap: Any = None

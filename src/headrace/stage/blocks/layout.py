@@ -167,7 +167,8 @@ class Template:
             valid, end = _room(end, capacity) if column.type.nullable else (0, end)
             self.record.columns[i].data, self.record.columns[i].valid = data, valid
             self.offsets.append((data, valid))
-        self.size = end + LINE  # the start of a buffer may lie anywhere in a line
+        self.extent = -(-end // LINE) * LINE  # from the start of the block to behind its end
+        self.size = self.extent + LINE  # the start of a buffer may lie anywhere in a line
         self.address = self.record.address
 
 

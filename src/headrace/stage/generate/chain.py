@@ -99,13 +99,13 @@ def _selection(
     """The rows that the filters in front keep, and that find a match in the first table."""
     writer = context.writer
     if not front and match is None:
-        writer.line("selected = block.rows")
+        writer.line("selected = task.last - task.first")
         return
     with writer.block("if task.selected == NOT_SELECTED:"):
         if front:
             _filter_pass(context, front)
         else:
-            writer.line("chosen = block.rows")
+            writer.line("chosen = task.last - task.first")
         if match is not None:
             _match_pass(context, *match, filtered=bool(front))
         writer.line("task.selected = chosen")
@@ -115,7 +115,7 @@ def _selection(
 def _filter_pass(context: Context, front: Sequence[Filter]) -> None:
     writer = context.writer
     writer.line("chosen = 0")
-    with writer.block("for row in range(block.rows):"):
+    with writer.block("for row in range(task.last - task.first):"):
         writer.line("selection[chosen] = row")
         scope = context.input_scope()
         for node in front[:-1]:

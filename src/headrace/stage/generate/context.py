@@ -222,14 +222,15 @@ class Context:
         head, chain = Writer(), self.chain
         head.line("task = Task(task_address)")
         head.line("block = BlockRecord(task.input)")
-        bind_columns(head, "in", "block", self._input, self._inputs)
+        head.line("first = task.first")
+        bind_columns(head, "in", "block", self._input, self._inputs, first="first")
         if self.has_output:
             bind_output(head, "out", "task.output", "written", "room", chain.last.schema)
         if chain.late_schema is not None:
             names = "late", "task.late_output", "late_written", "late_room"
             bind_output(head, *names, chain.late_schema)
         if self.tests_lateness:
-            head.line("marked = block.unmarked < block.rows")
+            head.line("marked = block.unmarked < task.last")
         if self.made.resources.literals:
             head.line("literals = views(task.literals)")
         if self.made.resources.creates_text:
@@ -263,15 +264,22 @@ class Context:
 
 
 def bind_columns(
-    head: Writer, prefix: str, block: str, layout: Layout, which: Iterable[int]
+    head: Writer,
+    prefix: str,
+    block: str,
+    layout: Layout,
+    which: Iterable[int],
+    first: str = "",
 ) -> None:
-    """Names for the columns of a block."""
+    """Names for the columns of a block, from row `first` on."""
     for k in which:
         column = layout.columns[k]
         array = "views" if column.kind == "view" else f"{column.kind}s"
-        head.line(f"{prefix}_{k} = {array}({block}.columns[{k}].data)")
+        skipped = f" + {first} * {column.width}" if first else ""
+        head.line(f"{prefix}_{k} = {array}({block}.columns[{k}].data{skipped})")
         if column.type.nullable:
-            head.line(f"{prefix}_{k}_valid = flags({block}.columns[{k}].valid)")
+            skipped = f" + {first}" if first else ""
+            head.line(f"{prefix}_{k}_valid = flags({block}.columns[{k}].valid{skipped})")
 
 
 def bind_output(

@@ -6,12 +6,16 @@ before it acts.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 
 class Memory:
-    """Plain memory."""
+    """Plain memory. Threads may share it: updates and ordered stores exclude each other."""
+
+    def __init__(self) -> None:
+        self._one_at_a_time = threading.Lock()
 
     def load(self, address: int, ctype: Any, order: str) -> Any:
         """order: "plain", "relaxed", "acquire" or "sc"."""
@@ -19,12 +23,17 @@ class Memory:
 
     def store(self, address: int, ctype: Any, value: Any, order: str) -> None:
         """order: "plain", "relaxed", "release" or "sc"."""
-        ctype.from_address(address).value = value
+        if order == "plain":
+            ctype.from_address(address).value = value
+            return
+        with self._one_at_a_time:
+            ctype.from_address(address).value = value
 
     def update(self, address: int, ctype: Any, change: Callable[[Any], Any]) -> Any:
         """One atomic read-modify-write; gives the old value."""
-        old = ctype.from_address(address).value
-        ctype.from_address(address).value = change(old)
+        with self._one_at_a_time:
+            old = ctype.from_address(address).value
+            ctype.from_address(address).value = change(old)
         return old
 
     def pause(self) -> None:

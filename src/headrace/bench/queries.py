@@ -1,0 +1,180 @@
+"""Queries that run while they are measured: the one place that knows how engines are started.
+
+    with Queries(outputs, How(engine="node", workers=2)) as queries:
+        queries.await_rows()
+        queries.stop()
+
+The node engine runs all of them at once. The other engines run a query per call of `hr.run`, which
+waits for its end, so each gets a thread here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import headrace as hr
+from headrace.plan.errors import HeadraceError
+from headrace.write import Output
+
+START_SECONDS = 180.0  # the longest wait for the first rows: Spark starts a JVM, kernels compile
+STOP_SECONDS = 120.0
+POLL_SECONDS = 0.001
+OVER = ("finished", "stopped", "cancelled", "failed")
+
+
+class BenchError(HeadraceError):
+    """A benchmark cannot be run, or did not come to an end."""
+
+
+@dataclass(frozen=True)
+class How:
+    """How queries are run. `capacity` is None for the engine's own block size."""
+
+    engine: str = "node"
+    workers: int = 2
+    fuse: str = "auto"
+    prune: bool = False
+    capacity: int | None = None
+
+    @property
+    def threads(self) -> int:
+        """How many threads compute."""
+        return 1 if self.engine == "thread" else self.workers
+
+    def options(self) -> dict[str, Any]:
+        """What every engine is told about a query."""
+        sized = {} if self.capacity is None else {"capacity": self.capacity}
+        return {"fuse": self.fuse, "prune": self.prune, **sized}
+
+
+class OwnThread:
+    """A query that `hr.run` runs, on a thread of its own."""
+
+    def __init__(self, output: Output, how: How) -> None:
+        self.error: BaseException | None = None
+        self._output, self._how = output, how
+        self._job: Any = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="headrace-bench", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        how, options = self._how, self._how.options()
+        if how.engine == "spark":
+            options["master"] = f"local[{how.workers}]"
+        elif how.engine == "node":
+            options["workers"] = how.workers
+        try:
+            # a short run may be over before it is looked at
+            self._job = hr.run(self._output, engine=how.engine, watch=self._look, **options)
+        except BaseException as error:
+            self.error = error
+
+    def _look(self, job: Any) -> None:
+        self._job = job
+        if self._stopping:
+            job.stop()
+
+    @property
+    def status(self) -> str:
+        """The status of the job; one that fails before it starts has failed, too."""
+        if self.error is not None:
+            return "failed"
+        return "starting" if self._job is None else str(self._job.status)
+
+    def progress(self) -> Any:
+        """How far the job is; None before it starts."""
+        return None if self._job is None else self._job.progress()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Read no more; what was read is finished."""
+        self._stopping = True
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait for the end; raises the error of the job."""
+        self._thread.join(timeout)
+        if self.error is not None:
+            raise self.error
+        return not self._thread.is_alive()
+
+
+class Queries:
+    """Several queries, each with an output, from their start to their end."""
+
+    def __init__(self, outputs: Sequence[Output], how: How) -> None:
+        self._outputs, self._how = outputs, how
+        self._resources = ExitStack()
+        self.jobs: list[Any] = []
+
+    def __enter__(self) -> Queries:
+        self.started = time.perf_counter()
+        if self._how.engine == "node" and hasattr(hr, "Engine"):
+            engine = self._resources.enter_context(hr.Engine(workers=self._how.workers))
+            for output in self._outputs:
+                self.jobs.append(engine.submit(output, **self._how.options()))
+        else:
+            self.jobs = [OwnThread(output, self._how) for output in self._outputs]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for job in self.jobs:  # after an error, or Ctrl-C
+            if job.status not in OVER:
+                job.stop(timeout=STOP_SECONDS)
+        self._resources.close()
+
+    def rows(self) -> list[int]:
+        """How many rows each query has read."""
+        found = [job.progress() for job in self.jobs]
+        return [0 if progress is None else progress.rows_in for progress in found]
+
+    def await_rows(self) -> float:
+        """Wait until every query has read rows; gives when, or the start if all are over by now."""
+        self.await_that(lambda: all(self.rows()))
+        return self.started if self.are_over else time.perf_counter()
+
+    @property
+    def are_over(self) -> bool:
+        """Have all queries come to their end?"""
+        return all(job.status in OVER for job in self.jobs)
+
+    def await_that(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so, or all queries are over; raises their errors."""
+        until = time.perf_counter() + START_SECONDS
+        while not is_so():
+            self.raise_errors()
+            if self.are_over:
+                return
+            if time.perf_counter() > until:
+                raise BenchError(f"nothing came within {START_SECONDS:g} s")
+            time.sleep(POLL_SECONDS)
+
+    def raise_errors(self) -> None:
+        """Raise the error of a query that has failed."""
+        for job in self.jobs:
+            if job.status == "failed":
+                job.await_termination(0.0)
+                raise BenchError("a query failed")
+
+    def stop(self) -> None:
+        """Read no more, and wait until what was read is finished."""
+        for job in self.jobs:
+            job.stop(timeout=STOP_SECONDS)
+        self.await_end()
+
+    def await_end(self, timeout: float = STOP_SECONDS) -> None:
+        """Wait until all queries are over; raises their errors."""
+        until = time.perf_counter() + timeout
+        for job in self.jobs:
+            if not job.await_termination(max(0.0, until - time.perf_counter())):
+                raise BenchError(f"a query did not end within {timeout:g} s")

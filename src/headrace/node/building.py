@@ -1,0 +1,205 @@
+"""The records of a query's units: ports, pools and all that compiled code finds by address."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headrace.plan.nodes import Source
+from headrace.stage.blocks.layout import Layout
+from headrace.stage.clock import NEVER
+from headrace.stage.kernel import Kernel
+from headrace.stage.memory.calls import address_of
+from headrace.stage.windows import LAST
+
+from .channels import Channels
+from .graph import Graph, Out, Placed
+from .life import Life
+from .memory import BlockPool, Memory
+from .pool import Pool
+from .port import new_port
+from .reading import SplitRecord
+from .running import MergeRecord
+from .unit import KERNEL, MERGE, SINK, SOURCE, Edge, Output, QueryRecord, Unit
+
+RING = 16  # descriptors in a port
+BLOCKS = 4  # of a pool, to begin with
+SPLIT_BLOCKS = 8  # of a split, at most
+
+
+@dataclass(eq=False)
+class Made:
+    """A unit of a query, with its record."""
+
+    number: int
+    placed: Placed
+    record: Any
+    ports: list[Any] = field(default_factory=list)  # of its edges
+    due: np.ndarray | None = None  # memory for addresses of windows
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that it runs."""
+        assert self.placed.kernel_unit is not None
+        return self.placed.kernel_unit.kernel
+
+    def follow_windows(self) -> None:
+        """Tell compiled code about the windows that are open now."""
+        windows = self.kernel.windows
+        assert windows is not None
+        self.record.next_end = windows.next_end
+        if self.record.partial and (self.due is None or len(self.due) < len(windows.stores)):
+            self.due = np.zeros(2 * len(windows.stores) + 16, np.int64)
+            self.record.due = self.due.ctypes.data
+
+
+@dataclass(eq=False)
+class _Writers:
+    """Outputs that take their blocks from one pool."""
+
+    layout: Layout
+    owner: str
+    outputs: list[tuple[int, Any]] = field(default_factory=list)  # (number of the unit, Output)
+
+
+class Building:
+    """Makes the records of a graph; they live as long as this object."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        memory: Memory,
+        numbers: list[int],
+        table: Any,
+        life: Life,
+        latency: Any,
+    ) -> None:
+        self.graph, self.memory, self._life = graph, memory, life
+        self.query = QueryRecord.allocate()
+        self._latency = latency
+        self._kept: list[Any] = []
+        self._writers: dict[Any, _Writers] = {}
+        self.pools: dict[int, BlockPool] = {}  # by address
+        self.units = {
+            number: Made(number, placed, table[number])
+            for number, placed in zip(numbers, graph.units, strict=True)
+        }
+        self.channels: dict[int, Channels] = {}  # by the number of their stage
+        for stage in graph.stages:
+            sources = [node for node in stage.inputs if isinstance(node, Source)]
+            if sources:
+                rows = SPLIT_BLOCKS * graph.capacity
+                self.channels[stage.number] = Channels(sources, rows, graph.capacity, life)
+        outs = self._ports()
+        for unit in self.units.values():
+            self._unit(unit, outs[id(unit.placed)])
+        for writers in self._writers.values():
+            self._pool(writers)
+
+    def _words(self, values: list[int]) -> int:
+        array = np.array(values or [0], np.int64)
+        self._kept.append(array)
+        return array.ctypes.data
+
+    def _ports(self) -> dict[int, list[list[Any]]]:
+        """The ports of each output of each unit."""
+        by_placed = {id(unit.placed): unit for unit in self.units.values()}
+        outs: dict[int, list[list[Any]]] = {}
+        for unit in self.units.values():
+            made = outs[id(unit.placed)] = []
+            for out in unit.placed.outs:
+                ports = []
+                for reader in (by_placed[id(placed)] for placed in out.readers):
+                    ports.append(new_port(RING, unit.number, reader.number))
+                    reader.ports.append(ports[-1])
+                made.append(ports)
+        return outs
+
+    def _unit(self, unit: Made, outs: list[list[Any]]) -> None:
+        record, placed = unit.record, unit.placed
+        ctypes.memset(record.address, 0, Unit.size)
+        record.kind, record.number, record.query = placed.kind, unit.number, self.query.address
+        record.watermark, record.next_end, record.seen = NEVER, LAST, time.monotonic_ns()
+        self._edges(unit)
+        if placed.kind == SOURCE:
+            self._source(unit, outs)
+            return
+        for out, into, ports in zip(placed.outs, (record.main, record.late), outs, strict=False):
+            self._output(unit, out, into, ports)
+        if placed.kind == KERNEL:
+            self._kernel(unit)
+        elif placed.kind == MERGE:
+            self._merge(unit)
+        elif placed.kind == SINK:
+            record.latency = self._latency.address
+        if placed.slot is not None:
+            channels = self.channels[placed.stage].all
+            expected = [placed.expected.get(channel.source.name, 0) for channel in channels]
+            record.expected = self._words(expected)
+
+    def _edges(self, unit: Made) -> None:
+        edges = Edge.allocate(max(len(unit.ports), 1))
+        self._kept.append(edges)
+        for k, port in enumerate(unit.ports):
+            edges[k].port, edges[k].watermark = port.address, NEVER
+        unit.record.edges, unit.record.edge_count = edges.address, len(unit.ports)
+
+    def _output(self, unit: Made, out: Out, into: Any, ports: list[Any]) -> None:
+        into.count, into.ports = len(ports), self._words([port.address for port in ports])
+        if out.layout is not None:
+            # a source knows which of its blocks have no watermarks, so its pool is its own
+            key = (out.layout, unit.placed.slot, unit.placed.stage, out.of_source)
+            writers = self._writers.setdefault(key, _Writers(out.layout, unit.placed.name))
+            writers.outputs.append((unit.number, into))
+
+    def _pool(self, writers: _Writers) -> None:
+        """Units that write rows of one layout share a pool: a block that one has read is filled by
+        the next one, while it is in the cache. It may grow until all ports are full of blocks."""
+        ports = sum(output.count for _, output in writers.outputs)
+        most = len(writers.outputs) * (RING + 1) + ports * RING + BLOCKS
+        pool = self.memory.pool(
+            writers.layout,
+            self.graph.capacity,
+            blocks=BLOCKS if self._life.is_compiled else most,
+            most=most,
+            owner=writers.owner,
+        )
+        self.pools[pool.address] = pool
+        record = Pool(pool.address)
+        record.users = self._words([number for number, _ in writers.outputs])
+        record.user_count = len(writers.outputs)
+        for _, output in writers.outputs:
+            output.pool = pool.address
+
+    def _kernel(self, unit: Made) -> None:
+        record, kernel = unit.record, unit.kernel
+        assert unit.placed.kernel_unit is not None
+        chain = unit.placed.kernel_unit.chain
+        kernel.task.due_count = -1  # no windows are being given out
+        record.task, record.rows = kernel.task.address, address_of(kernel.compiled_rows)
+        if chain.windowed is not None:
+            record.advance = address_of(kernel.compiled_advance)
+            record.partial = chain.windowed.phase == "partial"
+            unit.follow_windows()
+
+    def _merge(self, unit: Made) -> None:
+        merge, channels = MergeRecord.allocate(), self.channels[unit.placed.stage].all
+        marks = np.full(max(len(channels), 1), NEVER, np.int64)
+        merge.channels = merge.open = len(channels)
+        merge.watermarks, merge.sent = marks.ctypes.data, NEVER
+        self._kept += [merge, marks]
+        unit.record.task = merge.address
+
+    def _source(self, unit: Made, outs: list[list[Any]]) -> None:
+        record, placed = unit.record, unit.placed
+        outputs, split = Output.allocate(len(placed.outs)), SplitRecord.allocate()
+        self._kept += [outputs, split]
+        for k, (out, ports) in enumerate(zip(placed.outs, outs, strict=True)):
+            self._output(unit, out, outputs[k], ports)
+        record.outputs, record.sources = outputs.address, len(placed.inputs)
+        record.task, split.turn = split.address, placed.slot or 0
+        split.shared = self.channels[placed.stage].shared.address

@@ -1,0 +1,93 @@
+"""Chunks: blocks side by side in one piece of memory of the system's (Enjima §3.1 and §4).
+
+A chunk is mapped at once and every page of it is touched before a worker sees it, so no page fault
+is left for the worker's path. Where the system has huge pages, large chunks ask for them.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from headrace.node.blocks import NodeBlock
+from headrace.stage.blocks.block import start_block_at
+from headrace.stage.blocks.layout import Template
+from headrace.stage.memory.records import compiled, i64s
+
+HUGE_PAGE = 1 << 21
+_WORD = 8
+
+_BLOCK = NodeBlock.fields["block"].offset  # where a block begins behind its NodeBlock
+
+
+def block_stride(template: Template) -> int:
+    """Bytes from one block of a chunk to the next, whole cache lines.
+
+    >>> from headrace.plan.schema import Schema
+    >>> from headrace.stage.blocks.layout import Layout
+    >>> block_stride(Layout.of(Schema.of({"n": int})).template(8)) % 64
+    0
+    """
+    return _BLOCK + template.extent
+
+
+def chunk_bytes(template: Template, blocks: int) -> int:
+    """What a chunk takes of the system: whole pages."""
+    return -(-block_stride(template) * blocks // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+class Chunk:
+    """Blocks in a mapping of their own, started and ready to be adopted by a pool.
+
+    >>> from headrace.plan.schema import Schema
+    >>> from headrace.stage.blocks.layout import Layout
+    >>> chunk = Chunk(Layout.of(Schema.of({"n": int})).template(8), 3)
+    >>> len(chunk.blocks), chunk.blocks[0] == chunk.address
+    (3, True)
+    >>> chunk.release()
+    """
+
+    def __init__(self, template: Template, blocks: int) -> None:
+        self.bytes = chunk_bytes(template, blocks)
+        self._mapping: mmap.mmap | None = _mapped(self.bytes)
+        self.buffer: np.ndarray | None = np.frombuffer(self._mapping, np.uint8)
+        self.address = self.buffer.ctypes.data
+        touch(self.address, self.bytes, mmap.PAGESIZE)
+        stride, columns = block_stride(template), len(template.offsets)
+        self.blocks = [self.address + k * stride for k in range(blocks)]
+        for block in self.blocks:
+            start_block_at(block + _BLOCK, template.address, columns)
+
+    def __contains__(self, address: int) -> bool:
+        return self.address <= address < self.address + self.bytes
+
+    def release(self) -> None:
+        """Unmap it; where somebody still holds an array over it, when that is gone."""
+        mapping, self._mapping, self.buffer = self._mapping, None, None
+        if mapping is not None:
+            try:
+                mapping.close()
+            except BufferError:  # an array holds the mapping, which goes with it
+                pass
+
+
+def _mapped(size: int) -> mmap.mmap:
+    """Private memory of no file. Python's own default is shared, and has no huge pages."""
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)
+    made = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            made.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:  # a kernel without them
+            pass
+    return made
+
+
+@compiled
+def touch(address, size, page):
+    """Write to every page, without the GIL: the system gives a page when it is first written."""
+    words = i64s(address)
+    for start in range(0, size, page):
+        words[start // _WORD] = 0

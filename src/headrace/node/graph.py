@@ -1,0 +1,232 @@
+"""A plan into units and ports: what the workers of an engine run for one query.
+
+The plan is cut at its exchanges. A stage that reads sources has no state of its own but partial
+results, so it is *replicated*: each slot has its own units for it, and only what crosses an
+exchange, or goes to a sink, is merged, in the order of the splits. A stage behind an exchange has
+one copy. Inside a stage, every chain of operators is a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headrace.plan.expressions import Column
+from headrace.plan.nodes import MapBatches, Node, Process, Sink, Source, walk
+from headrace.plan.planner import Plan, StagePlan
+from headrace.stage.blocks.layout import Layout
+from headrace.stage.input import Input
+from headrace.stage.units import LATE, MAIN, KernelUnit, OutputUnit
+from headrace.stage.units import Unit as StageUnit
+from headrace.stage.wiring import Wiring
+
+from .unit import KERNEL, MERGE, PASS, SINK, SOURCE
+
+
+def runs_compiled(plan: Plan) -> str | None:
+    """Why the workers' loop cannot run a plan alone, or None.
+
+    Strings keep their bytes alive through Python objects, and plain Python needs the GIL.
+    """
+    for stage in plan.stages():
+        for node in walk(stage.roots):
+            if isinstance(node, MapBatches):
+                return f"{node.name} is plain Python"
+            if any(column.type.is_text for column in node.schema):
+                return f"{node.name} has strings"
+            if isinstance(node, Process) and node.function.state is not None:
+                if any(state.type.is_text for state in node.function.state.fields):
+                    return f"the state of {node.name} has strings"
+            if isinstance(node, Source) and node.clock is not None:
+                time = node.clock.time
+                if not isinstance(time, Column) or node.schema[time.name].nullable:
+                    return f"the event time of {node.name} is computed, or may be null"
+    return None
+
+
+@dataclass(eq=False)
+class Out:
+    """An output of a unit: the layout of its rows (None: it hands on those of others)."""
+
+    layout: Layout | None
+    readers: list[Placed] = field(default_factory=list)
+    of_source: bool = False
+
+
+@dataclass(eq=False)
+class Placed:
+    """A unit in the making."""
+
+    kind: int
+    name: str
+    stage: int
+    outs: list[Out] = field(default_factory=list)
+    kernel_unit: KernelUnit | None = None
+    sink: Sink | None = None
+    slot: int | None = None
+    senders: list[Placed] = field(default_factory=list)  # one for each edge
+    expected: dict[str, int] = field(default_factory=dict)  # by source
+    inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
+
+    @property
+    def main(self) -> Out:
+        """Its first output."""
+        return self.outs[0]
+
+
+class Graph:
+    """The units of a query, and who reads whom."""
+
+    def __init__(self, plan: Plan, slots: int, capacity: int, compiled: bool = True) -> None:
+        self.slots, self.capacity, self.is_compiled = slots, capacity, compiled
+        self.units: list[Placed] = []
+        self.sources: list[Source] = []
+        self.sinks: dict[str, Sink] = {}
+        self.stages = plan.stages()
+        self._merges: dict[str, Placed] = {}  # by the name of an exchange or sink
+        self._wirings: dict[tuple[int, int], Wiring] = {}
+        self._placed: dict[int, Placed] = {}  # by the id of a stage's unit
+        self._received: dict[str, list[Placed]] = {}  # readers of an exchange
+        self._tables: dict[int, Any] = {}
+        for stage in self.stages:
+            self._place(stage)
+        for stage in self.stages:
+            self._connect(stage)
+        for unit in self.units:
+            for out in unit.outs:
+                for reader in out.readers:
+                    reader.senders.append(unit)
+        self._expect()
+
+    # ---- units -------------------------------------------------------------------------------
+
+    def _is_replicated(self, stage: StagePlan) -> bool:
+        return any(isinstance(node, Source) for node in stage.inputs)
+
+    def _copies(self, stage: StagePlan) -> range:
+        return range(self.slots if self._is_replicated(stage) else 1)
+
+    def _place(self, stage: StagePlan) -> None:
+        replicated = self._is_replicated(stage)
+        if replicated:
+            self.sources += [n for n in stage.inputs if isinstance(n, Source)]
+        for root in stage.roots:
+            if isinstance(root, Sink):
+                self.sinks[root.name] = root
+        for copy in self._copies(stage):
+            wiring = Wiring(stage, self.capacity, self.is_compiled, tables=self._tables)
+            self._wirings[stage.number, copy] = wiring
+            slot = copy if replicated else None
+            if replicated:
+                self._place_source(stage, wiring, copy)
+            for unit in wiring.units:
+                if isinstance(unit, KernelUnit):
+                    self._place_kernel(stage, unit, slot)
+                elif isinstance(unit, OutputUnit) and replicated and len(unit.watermarks) > 1:
+                    self._add(unit, Placed(PASS, unit.name, stage.number, [Out(None)], slot=slot))
+        for root in stage.roots:
+            if replicated:
+                self._merges[root.name] = self._add(
+                    None, Placed(MERGE, root.name, stage.number, [Out(None)])
+                )
+            if isinstance(root, Sink):
+                self._add(None, Placed(SINK, root.name, stage.number, sink=root))
+
+    def _add(self, unit: StageUnit | None, placed: Placed) -> Placed:
+        self.units.append(placed)
+        if unit is not None:
+            self._placed[id(unit)] = placed
+        return placed
+
+    def _place_source(self, stage: StagePlan, wiring: Wiring, slot: int) -> None:
+        inputs = {n.name: wiring.inputs[n.name] for n in stage.inputs if isinstance(n, Source)}
+        outs = [Out(i.layout, of_source=True) for i in inputs.values()]
+        outs += [Out(None) for _ in inputs]  # who only hears where its splits end
+        names = ", ".join(inputs)
+        placed = Placed(SOURCE, names, stage.number, outs, slot=slot, inputs=inputs)
+        self.units.append(placed)
+        for name in inputs:
+            self._placed[id(wiring.inputs[name])] = placed
+
+    def _place_kernel(self, stage: StagePlan, unit: KernelUnit, slot: int | None) -> None:
+        outs = [Out(unit.kernel.output.layout)]
+        late = unit.kernel.late_output
+        outs.append(Out(None if late is None else late.layout))
+        placed = Placed(KERNEL, unit.name, stage.number, outs, kernel_unit=unit, slot=slot)
+        self._add(unit, placed)
+
+    def _sink(self, name: str) -> Placed:
+        return next(u for u in self.units if u.kind == SINK and u.name == name)
+
+    # ---- wires -------------------------------------------------------------------------------
+
+    def _connect(self, stage: StagePlan) -> None:
+        for copy in self._copies(stage):
+            wiring = self._wirings[stage.number, copy]
+            for unit in wiring.units:
+                if isinstance(unit, KernelUnit):
+                    placed = self._placed[id(unit)]
+                    placed.outs[0].readers = self._readers(stage, unit, MAIN)
+                    placed.outs[1].readers = self._readers(stage, unit, LATE)
+                elif isinstance(unit, OutputUnit) and id(unit) in self._placed:
+                    self._placed[id(unit)].main.readers = [self._merges[unit.name]]
+            if self._is_replicated(stage):
+                self._connect_source(stage, wiring)
+        if self._is_replicated(stage):
+            for root in stage.roots:
+                self._merges[root.name].main.readers = list(self._behind(root))
+
+    def _connect_source(self, stage: StagePlan, wiring: Wiring) -> None:
+        inputs = [n for n in stage.inputs if isinstance(n, Source)]
+        for k, node in enumerate(inputs):
+            placed = self._placed[id(wiring.inputs[node.name])]
+            placed.outs[k].readers = self._readers(stage, wiring.inputs[node.name], MAIN)
+            unreached = [root for root in stage.roots if node not in walk([root])]
+            placed.outs[len(inputs) + k].readers = [self._merges[r.name] for r in unreached]
+
+    def _readers(self, stage: StagePlan, unit: StageUnit, port: str) -> list[Placed]:
+        found: list[Placed] = []
+        for reader, _ in unit.readers[port]:
+            if not isinstance(reader, OutputUnit) or id(reader) in self._placed:
+                found.append(self._placed[id(reader)])
+            elif self._is_replicated(stage):
+                found.append(self._merges[reader.name])
+            else:
+                found.extend(self._behind(reader.node))
+        return found
+
+    def _behind(self, root: Node) -> Iterator[Placed]:
+        """Who reads what a stage gives: its sink, or the readers in the stage it is sent to."""
+        if isinstance(root, Sink):
+            yield self._sink(root.name)
+            return
+        for stage in self.stages:
+            wiring = self._wirings[stage.number, 0]
+            if not self._is_replicated(stage) and root.name in wiring.inputs:
+                yield from self._readers(stage, wiring.inputs[root.name], MAIN)
+
+    def _expect(self) -> None:
+        """Through how many edges the splits of each source come to a unit of a slot."""
+        for first in [unit for unit in self.units if unit.kind == SOURCE]:
+            for k, name in enumerate(first.inputs):
+                self._follow(first, k, name)
+
+    def _follow(self, first: Placed, k: int, source: str) -> None:
+        seen: set[int] = set()
+        pending = list(first.outs[k].readers)
+        while pending:
+            unit = pending.pop()
+            if unit.slot is None:
+                continue
+            unit.expected[source] = unit.expected.get(source, 0) + 1
+            if id(unit) not in seen:
+                seen.add(id(unit))
+                pending += [reader for out in unit.outs for reader in out.readers]
+
+
+def addresses(values: Sequence[int]) -> np.ndarray:
+    """Words for compiled code; keep the array."""
+    return np.array(values, np.int64) if values else np.zeros(1, np.int64)

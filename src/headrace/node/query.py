@@ -1,0 +1,281 @@
+"""One query on an engine: what the host does for its units, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from headrace.connect.delivery import Delivery
+from headrace.plan.planner import Plan
+from headrace.stage.blocks.arrow import to_arrow
+from headrace.stage.failure import explain_failure
+
+from .blocks import NodeBlock
+from .building import Building, Made
+from .graph import Graph
+from .histogram import Histogram, Latencies
+from .life import Life
+from .memory import Memory
+from .port import END, Port, pending
+from .port import ROWS as ROW_SLICE
+from .reading import SplitRecord
+from .unit import (
+    CLOSE,
+    FAILED,
+    FIRE,
+    KERNEL,
+    MAKE_ROOM,
+    MARKING,
+    POLL,
+    SINK,
+    SOURCE,
+    WRITE,
+    Edge,
+    Output,
+)
+
+TURN_SECONDS = 0.1
+
+
+class Query:
+    """A plan that runs on an engine; `Engine.query` makes it."""
+
+    def __init__(self, engine: Any, plan: Plan, capacity: int, budget: int | None) -> None:
+        self._engine = engine
+        self._life: Life = engine.life
+        self._graph = Graph(plan, engine.workers, capacity, self._life.is_compiled)
+        self.sources, self.sinks = self._graph.sources, self._graph.sinks
+        self._delivery = Delivery(self.sinks)
+        self._memory = Memory(", ".join(self.sinks), budget)
+        self._made: Building | None = None
+        self._open_sinks = len(self.sinks)
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._last_metrics: dict[str, dict[str, Any]] = {}
+        self._latency = Histogram.allocate()
+
+    # ---- how it runs -------------------------------------------------------------------------
+
+    def run(self, turn: Callable[[], bool]) -> bool:
+        """Run until the sources end or `turn`, called again and again, says stop.
+
+        Gives whether the sources ended. Errors of units are raised here.
+        """
+        try:
+            self._start()
+            while not self._over.wait(TURN_SECONDS):
+                self._delivery.commit_if_due()
+                if turn() and not self._stopped:
+                    self._drain()
+        except BaseException as error:
+            self.fail(error)
+        try:
+            if self._made is not None:
+                self._made.query.cancelled = 1  # whatever is still under way
+            self._engine.remove(self)
+            if self._error is not None:
+                raise self._error
+            self._delivery.commit()
+            return not self._stopped
+        except BaseException:
+            self._delivery.abort()
+            raise
+        finally:
+            self._close()
+
+    @property
+    def units(self) -> dict[int, Made]:
+        """Its units, by number."""
+        return {} if self._made is None else self._made.units
+
+    def _start(self) -> None:
+        self._delivery.open()
+        numbers = self._engine.take_numbers(len(self._graph.units))
+        try:
+            self._made = Building(
+                self._graph, self._memory, numbers, self._engine.table, self._life, self._latency
+            )
+        except BaseException:
+            self._engine.give_numbers(numbers)
+            raise
+        self._engine.add(self, self._memory)
+        for channels in self._made.channels.values():
+            for channel in channels.all:
+                channel.start()
+        if not any(channels.all for channels in self._made.channels.values()):
+            self._over.set()
+        self._wake_sources()
+
+    def _wake_sources(self) -> None:
+        self._engine.ready(
+            unit.number for unit in self.units.values() if unit.placed.kind == SOURCE
+        )
+
+    def _drain(self) -> None:
+        """Read no more; what was read is finished."""
+        self._stopped = True
+        assert self._made is not None
+        self._made.query.draining = 1
+        self._wake_sources()
+
+    def fail(self, error: BaseException) -> None:
+        """Stop at once, because of an error."""
+        with self._lock:
+            self._error = self._error or error
+        if self._made is not None:
+            self._made.query.cancelled = 1
+        self._over.set()
+
+    def _close(self) -> None:
+        self._last_metrics = self.metrics()
+        made, self._made = self._made, None
+        for channels in made.channels.values() if made else ():
+            channels.close()
+        for node in self.sources:
+            node.connector.close()
+        self._delivery.close()
+        self._memory.close()
+
+    # ---- what the host does for units --------------------------------------------------------
+
+    def serve(self, number: int, worker: Any) -> None:
+        """Do what a unit asks for; an error ends the query."""
+        try:
+            unit = self.units[number]
+            _SERVICES[unit.record.request](self, unit, worker)
+        except BaseException as error:
+            self.fail(error)
+
+    def _poll(self, unit: Made, worker: Any) -> None:
+        assert self._made is not None
+        channel = SplitRecord(unit.record.task).channel
+        if self._made.channels[unit.placed.stage].poll(channel):
+            others = [u for u in self.units.values() if u.placed.kind == SOURCE and u is not unit]
+            self._engine.ready(other.number for other in others)
+
+    def _make_room(self, unit: Made, worker: Any) -> None:
+        kernel = unit.kernel
+        if unit.record.partial and kernel.task.needs_window:
+            kernel.windows.close([s for s in kernel.windows.stores.values() if s.count == 0])
+        kernel.make_room()
+        if kernel.windows is not None:
+            unit.follow_windows()
+
+    def _fire(self, unit: Made, worker: Any) -> None:
+        if not unit.kernel.fire(unit.record.watermark):
+            unit.kernel.task.due_count = -1
+            unit.record.phase = MARKING
+
+    def _close_windows(self, unit: Made, worker: Any) -> None:
+        unit.kernel.close_fired()
+        unit.kernel.task.due_count = -1
+        unit.record.phase = MARKING
+        unit.follow_windows()
+
+    def _write(self, unit: Made, worker: Any) -> None:
+        """Give a sink all that waits for it."""
+        record, life = unit.record, self._life
+        while life.next_input(record) >= 0:
+            slice, port = record.slice, Port(Edge(record.edges)[record.reading].port)
+            if slice.kind == ROW_SLICE:
+                record.rows_in += slice.last - slice.first
+                rows = self._view(slice.block)
+                self._delivery.write(
+                    unit.placed.name, to_arrow(rows, first=slice.first, last=slice.last)
+                )
+                life.finish_slice(worker, port, slice, slice.last - slice.first)
+            elif slice.kind == END:
+                life.finish_mark(worker, port, slice)
+                self._edge_ended(unit)
+            else:
+                return  # compiled code does the rest
+
+    def _view(self, block: int) -> Any:
+        assert self._made is not None
+        return self._made.pools[NodeBlock(block).home].view(block)
+
+    def _edge_ended(self, unit: Made) -> None:
+        record = unit.record
+        record.ended += 1
+        if record.ended == record.edge_count:
+            with self._lock:
+                self._open_sinks -= 1
+            if self._open_sinks == 0:
+                self._over.set()
+
+    def _explain(self, unit: Made, worker: Any) -> None:
+        """Raise the error of a row as the user should see it."""
+        if unit.placed.kind == SOURCE:
+            assert self._made is not None
+            channel = SplitRecord(unit.record.task).channel
+            self._made.channels[unit.placed.stage].all[channel].explain()
+        kernel = unit.kernel
+        kernel.block = self._view(unit.record.slice.block)
+        try:
+            kernel.compiled_rows(kernel.task.address)
+        except Exception as error:
+            explain_failure(kernel, error)
+        raise AssertionError("a row that failed did not fail again")
+
+    # ---- what it has done --------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """For every operator: rows, blocks, times, state; those of slots are added up."""
+        if self._made is None:
+            return self._last_metrics
+        found: dict[str, dict[str, Any]] = {}
+        for unit in self.units.values():
+            for name, measured in _measured(unit).items():
+                known = found.setdefault(name, {})
+                for what, value in measured.items():
+                    if isinstance(value, int | float):
+                        known[what] = known.get(what, 0) + value
+                    else:
+                        known[what] = value
+        return found
+
+    def latency(self) -> dict[str, Latencies]:
+        """How long rows took from when they were due to their results."""
+        return {"block": Latencies.of(self._latency)}
+
+
+_SERVICES = {
+    POLL: Query._poll,
+    MAKE_ROOM: Query._make_room,
+    FIRE: Query._fire,
+    CLOSE: Query._close_windows,
+    WRITE: Query._write,
+    FAILED: Query._explain,
+}
+
+
+def _measured(unit: Made) -> dict[str, dict[str, Any]]:
+    """What a unit has done, by the name of its operator; sources by theirs."""
+    record, placed = unit.record, unit.placed
+    if placed.kind not in (SOURCE, KERNEL, SINK):
+        return {}
+    made = {
+        "rows_in": record.rows_in,
+        "rows_out": record.main.rows,
+        "late_rows": 0,
+        "blocks": record.runs,
+        "seconds": record.busy / 1e9,
+        "starved": record.starved / 1e9,
+        "blocked": record.blocked / 1e9,
+        "pending": sum(pending(port) for port in unit.ports),
+        "python_calls": 0,
+    }
+    if placed.kind == KERNEL:
+        kernel, chain = unit.kernel, placed.kernel_unit.chain
+        made["late_rows"] = kernel.task.late
+        made |= {"operators": [node.name for node in chain.nodes], **kernel.state_size()}
+    if placed.kind != SOURCE:
+        return {placed.name: made}
+    outputs = Output(record.outputs)
+    return {
+        name: {**made, "rows_in": outputs[k].rows, "rows_out": outputs[k].rows}
+        for k, name in enumerate(placed.inputs)
+    }

@@ -1,0 +1,427 @@
+"""One run of a unit, compiled: it goes on until it lacks something, and says what (`unit`).
+
+A kernel unit takes slices from its ports in turn. Rows go through the kernel into the block that
+is being filled; marks wait until the unit has done its part, then follow the rows:
+
+    SPLIT       inside a slot: the rows of a split are over; partial results are given out
+    WATERMARK   behind the slots: windows that it closes are given out first
+    END         no more rows will come
+"""
+
+from __future__ import annotations
+
+from headrace.node.blocks import NodeBlock
+from headrace.node.emit import (
+    finish_mark,
+    finish_slice,
+    give_mark,
+    hand_on,
+    has_places,
+    keep_mark,
+    publish,
+    ready_to_write,
+)
+from headrace.node.histogram import Histogram, note
+from headrace.node.port import END, MARKER, SPLIT, WATERMARK, Port, peek
+from headrace.node.port import ROWS as ROW_SLICE
+from headrace.node.ticks import now
+from headrace.node.unit import (
+    AGAIN,
+    BLOCKED,
+    CLOSE,
+    FAILED,
+    FINISHED,
+    FIRE,
+    FIRING,
+    FLUSHING,
+    HOST,
+    MAKE_ROOM,
+    MARKING,
+    NEXT,
+    ROWS,
+    STARVED,
+    WRITE,
+    Edge,
+    QueryRecord,
+)
+from headrace.stage.clock import FOREVER
+from headrace.stage.memory.atomics import load_relaxed
+from headrace.stage.memory.calls import call
+from headrace.stage.memory.records import compiled, i64, i64s, line, record
+from headrace.stage.store import Store
+from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Panes, Task
+
+GO_ON = -1
+ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
+
+
+# ---- what comes in -------------------------------------------------------------------------
+
+
+@compiled
+def next_input(unit):
+    """The edge with something to read, or -1; it is looked at in `unit.slice`."""
+    edges = Edge(unit.edges)
+    for k in range(unit.edge_count):
+        place = (unit.turn + k) % unit.edge_count
+        edge = edges[place]
+        if edge.waiting == 0 and peek(Port(edge.port), unit.slice):
+            unit.reading = place
+            return place
+    return -1
+
+
+@compiled
+def least_watermark(unit):
+    """What all edges have reached."""
+    edges = Edge(unit.edges)
+    least = FOREVER
+    for k in range(unit.edge_count):
+        least = min(least, edges[k].watermark)
+    return least
+
+
+@compiled
+def take_mark(unit):
+    """What a mark means for this unit: gives its next phase. NEXT: nothing, it is forgotten."""
+    mark, edge = unit.mark, Edge(unit.edges)[unit.reading]
+    if mark.kind == SPLIT:
+        edge.waiting = 1
+        unit.arrived += 1
+        if unit.arrived < i64s(unit.expected)[mark.channel]:
+            return NEXT
+        unit.arrived = 0
+        unit.serial = mark.serial
+        for k in range(unit.edge_count):
+            Edge(unit.edges)[k].waiting = 0
+        return FLUSHING if unit.partial != 0 else MARKING
+    if mark.kind == MARKER:
+        return MARKING
+    if mark.kind == WATERMARK:
+        edge.watermark = max(edge.watermark, mark.value)
+    else:
+        edge.ended = 1
+        edge.watermark = FOREVER
+        unit.ended += 1
+        mark.value = STOPPED if mark.value == STOPPED or unit.finished == STOPPED else ENDED
+        if mark.value == STOPPED:
+            unit.finished = STOPPED
+    over = unit.ended == unit.edge_count
+    least = least_watermark(unit)
+    if unit.finished == STOPPED:
+        least = unit.watermark  # what is open stays open
+    if not over and least <= unit.watermark:
+        return NEXT
+    if not over:
+        mark.kind, mark.value = WATERMARK, least
+    unit.watermark = least
+    fires = unit.advance != 0 and unit.next_end <= least
+    return FIRING if fires else MARKING
+
+
+# ---- kernels -------------------------------------------------------------------------------
+
+
+@compiled
+def run_kernel(worker, unit):
+    """See the top of this file."""
+    query = QueryRecord(unit.query)
+    while True:
+        cancelled = load_relaxed(query, "cancelled")
+        if cancelled != 0:
+            return FINISHED
+        if unit.phase == NEXT:
+            answer = begin_input(worker, unit)
+        elif unit.phase == ROWS:
+            answer = run_rows(worker, unit)
+        elif unit.phase == MARKING:
+            answer = pass_mark(worker, unit)
+        else:
+            answer = give_windows(worker, unit)
+        if answer != GO_ON:
+            return answer
+
+
+@compiled
+def begin_input(worker, unit):
+    """Look at what is next, and prepare for it."""
+    if next_input(unit) < 0:
+        return STARVED
+    slice = unit.slice
+    port = Port(Edge(unit.edges)[unit.reading].port)
+    if slice.kind != ROW_SLICE:
+        keep_mark(unit.mark, slice)
+        finish_mark(worker, port, slice)
+        unit.phase = take_mark(unit)
+        return GO_ON
+    task = Task(unit.task)
+    task.input = NodeBlock(slice.block).block.address
+    task.first, task.last = slice.first, slice.last
+    task.row, task.selected = 0, NOT_SELECTED
+    unit.serial = slice.serial
+    unit.rows_in += slice.last - slice.first
+    unit.phase = ROWS
+    return GO_ON
+
+
+@compiled
+def bind_outputs(unit):
+    """Let the kernel write where there is room; False: there is none."""
+    task = Task(unit.task)
+    if unit.main.pool != 0:
+        if not ready_to_write(unit.main):
+            return False
+        task.output = NodeBlock(unit.main.block).block.address
+    if unit.late.pool != 0:
+        if not ready_to_write(unit.late):
+            return False
+        task.late_output = NodeBlock(unit.late.block).block.address
+    return True
+
+
+@compiled
+def publish_all(worker, unit):
+    """Give the readers what the kernel has written."""
+    publish(worker, unit.main, unit.serial)
+    publish(worker, unit.late, unit.serial)
+
+
+@compiled
+def run_rows(worker, unit):
+    """Let the kernel work on the slice."""
+    if not bind_outputs(unit):
+        return BLOCKED
+    status, answer = call(unit.rows, unit.task)
+    if status != 0:
+        unit.request = FAILED
+        return HOST
+    publish_all(worker, unit)
+    if answer == CONSUMED:
+        slice = unit.slice
+        port = Port(Edge(unit.edges)[unit.reading].port)
+        finish_slice(worker, port, slice, slice.last - slice.first)
+        unit.phase = NEXT
+        return GO_ON
+    if answer == NEED_MEMORY:
+        unit.request = MAKE_ROOM
+        return HOST
+    return AGAIN
+
+
+@compiled
+def pass_mark(worker, unit):
+    """Hand on a mark behind the rows."""
+    if not has_places(unit.main) or not has_places(unit.late):
+        return BLOCKED
+    give_mark(worker, unit.main, unit.mark)
+    give_mark(worker, unit.late, unit.mark)
+    unit.phase = NEXT
+    if unit.mark.kind != END:
+        return GO_ON
+    unit.finished = ENDED
+    return FINISHED
+
+
+# ---- windows -------------------------------------------------------------------------------
+
+
+@compiled
+def give_windows(worker, unit):
+    """Give out windows: all, as partial results, or those that the watermark has closed."""
+    task = Task(unit.task)
+    if task.due_count < 0:
+        if unit.phase == FIRING:
+            unit.request = FIRE
+            return HOST
+        begin_flush(unit, task)
+    if not bind_outputs(unit):
+        return BLOCKED
+    status, answer = call(unit.advance, unit.task)
+    if status != 0:
+        unit.request = FAILED
+        return HOST
+    publish_all(worker, unit)
+    if answer == NEED_MEMORY:
+        unit.request = MAKE_ROOM
+        return HOST
+    if answer != CONSUMED:
+        return AGAIN
+    if unit.phase == FIRING:
+        unit.request = CLOSE
+        return HOST
+    empty_windows(task)
+    task.due_count = -1
+    unit.phase = MARKING
+    return GO_ON
+
+
+@compiled
+def begin_flush(unit, task):
+    """All windows that have something in them are due."""
+    panes, due = Panes(task.panes), i64s(unit.due)
+    slots, count = i64s(panes.directory), 0
+    for at in range(panes.mask + 1):
+        if slots[at] != 0 and Store(slots[at]).count > 0:
+            due[count] = slots[at]
+            count += 1
+    task.due, task.due_count, task.firing, task.place = unit.due, count, 0, 0
+    task.ordered = NOT_SELECTED
+
+
+@compiled
+def empty_windows(task):
+    """What was given out is forgotten; the windows stay open, under a new serial."""
+    panes, due = Panes(task.panes), i64s(task.due)
+    for k in range(task.due_count):
+        store = Store(due[k])
+        slots = i64s(store.index)
+        for at in range(store.mask + 1):
+            slots[at] = 0
+        store.count, store.changes, store.old_index = 0, 0, 0
+        panes.opened += 1
+        store.serial = panes.opened
+
+
+# ---- units without a kernel ----------------------------------------------------------------
+
+
+@compiled
+def run_pass(worker, unit):
+    """Hand on rows and marks."""
+    query = QueryRecord(unit.query)
+    while True:
+        cancelled = load_relaxed(query, "cancelled")
+        if cancelled != 0:
+            return FINISHED
+        if unit.phase == MARKING:
+            answer = pass_mark(worker, unit)
+            if answer != GO_ON:
+                return answer
+            continue
+        if next_input(unit) < 0:
+            return STARVED
+        slice = unit.slice
+        port = Port(Edge(unit.edges)[unit.reading].port)
+        if slice.kind != ROW_SLICE:
+            keep_mark(unit.mark, slice)
+            finish_mark(worker, port, slice)
+            unit.phase = take_mark(unit)
+        elif not pass_rows(worker, unit, port):
+            return BLOCKED
+
+
+@compiled
+def pass_rows(worker, unit, port):
+    """Hand on the slice that was peeked; False: no room."""
+    if not has_places(unit.main):
+        return False
+    slice = unit.slice
+    unit.rows_in += slice.last - slice.first
+    hand_on(worker, unit.main, slice.block, slice.first, slice.last, slice.serial)
+    finish_slice(worker, port, slice, slice.last - slice.first)
+    return True
+
+
+@record
+class MergeRecord:
+    """What a merge knows of the channels behind its slots."""
+
+    serial: i64 = line()  # of the split whose turn it is
+    channels: i64
+    open: i64  # channels that have not ended
+    stopped: i64
+    watermarks: i64  # address of the watermark of each channel
+    sent: i64  # the watermark that was handed on
+
+
+@compiled
+def run_merge(worker, unit):
+    """Hand on what slots give, split by split, in order: rows keep the order of their channel
+    (Ordered, definition 5.1)."""
+    query, merge = QueryRecord(unit.query), MergeRecord(unit.task)
+    while True:
+        cancelled = load_relaxed(query, "cancelled")
+        if cancelled != 0:
+            return FINISHED
+        if unit.phase == MARKING:  # three marks may follow a split
+            if not has_places(unit.main):
+                return BLOCKED
+            if split_is_over(worker, unit, merge):
+                unit.finished = ENDED
+                return FINISHED
+            continue
+        place = edge_in_turn(unit, merge.serial)
+        if place < 0:
+            return STARVED
+        slice, port = unit.slice, Port(Edge(unit.edges)[place].port)
+        if slice.kind != ROW_SLICE:
+            keep_mark(unit.mark, slice)
+            finish_mark(worker, port, slice)
+            unit.phase = MARKING
+        elif not pass_rows(worker, unit, port):
+            return BLOCKED
+
+
+@compiled
+def edge_in_turn(unit, serial):
+    """The edge whose next slice belongs to the split whose turn it is, or -1."""
+    edges = Edge(unit.edges)
+    for k in range(unit.edge_count):
+        place = (unit.turn + k) % unit.edge_count
+        if peek(Port(edges[place].port), unit.slice) and unit.slice.serial == serial:
+            unit.turn = place
+            return place
+    return -1
+
+
+@compiled
+def split_is_over(worker, unit, merge):
+    """Turn the mark of a split into what comes behind it: the watermark over all channels, a
+    marker, and the end, one in each call since each needs a place. Is it the end?"""
+    mark, marks = unit.mark, i64s(merge.watermarks)
+    if mark.kind == SPLIT:
+        merge.serial += 1
+        if mark.ended != 0:
+            merge.open -= 1
+            merge.stopped = max(merge.stopped, 1 if mark.ended == STOPPED else 0)
+        marks[mark.channel] = FOREVER if mark.ended == ENDED else mark.value
+        least = FOREVER
+        for k in range(merge.channels):
+            least = min(least, marks[k])
+        mark.kind = MARKER
+        if merge.open > 0 and least > merge.sent:
+            merge.sent = least
+            due = mark.due
+            mark.kind, mark.value, mark.due = WATERMARK, least, 0
+            give_mark(worker, unit.main, mark)
+            mark.kind, mark.due = MARKER, due
+        return False
+    if mark.kind == MARKER:
+        give_mark(worker, unit.main, mark)
+        if merge.open > 0:
+            unit.phase = NEXT
+        mark.kind = END
+        mark.value = STOPPED if merge.stopped != 0 else ENDED
+        return False
+    mark.due = 0
+    give_mark(worker, unit.main, mark)
+    return True
+
+
+@compiled
+def run_sink(worker, unit):
+    """Markers are noted here; rows are for the host."""
+    query = QueryRecord(unit.query)
+    while True:
+        cancelled = load_relaxed(query, "cancelled")
+        if cancelled != 0:
+            return FINISHED
+        if next_input(unit) < 0:
+            return STARVED
+        slice = unit.slice
+        if slice.kind == ROW_SLICE or slice.kind == END:
+            unit.request = WRITE
+            return HOST
+        if slice.kind == MARKER and unit.latency != 0:
+            note(Histogram(unit.latency), now() - slice.block)
+        finish_mark(worker, Port(Edge(unit.edges)[unit.reading].port), slice)

@@ -1,0 +1,118 @@
+"""Units: what workers run. Each is a record that compiled code and the host share.
+
+    SOURCE   claims splits of its channels and copies their rows into blocks
+    KERNEL   runs a chain of operators over the blocks of its input ports
+    PASS     hands on what several operators give, as one stream
+    MERGE    hands on what the slots of a replicated stage give, in the order of their splits
+    SINK     gives blocks to a connector, in Python
+
+One worker at a time runs a unit (`free_list.UnitState`), so everything here has one writer, but
+for what the query's control thread sets. A unit keeps its place in `phase`, so a run may end
+anywhere and another worker goes on.
+"""
+
+from __future__ import annotations
+
+from headrace.node.port import Slice
+from headrace.stage.memory.records import i64, line, record
+
+SOURCE, KERNEL, PASS, MERGE, SINK = range(5)
+
+# What a run answers.
+STARVED = 0  # there is nothing to do until somebody says so
+BLOCKED = 1  # an output lacks room; whoever makes some says so
+AGAIN = 2  # there is more to do, once the readers of what was given have run
+MORE = 3  # there is more to do, but others come first
+HOST = 4  # Python has to help: see `request`
+FINISHED = 5  # it will never have anything to do again
+
+# Unit.phase
+NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
+
+# Unit.request
+NO_REQUEST, POLL, MAKE_ROOM, FIRE, CLOSE, WRITE, FAILED = range(7)
+
+
+@record
+class QueryRecord:
+    """What the units of a query share."""
+
+    cancelled: i64 = line()  # written by the control thread: stop at once
+    draining: i64  # written by the control thread: read no more
+
+
+@record
+class Edge:
+    """An input of a unit: its port, and what is known of it. Written by who runs the unit."""
+
+    port: i64 = line()
+    watermark: i64
+    ended: i64
+    waiting: i64  # its split is over, and that of another edge is not
+
+
+@record
+class Output:
+    """Where a unit writes rows, and who reads them. Written by who runs the unit."""
+
+    block: i64 = line()  # the NodeBlock that is being filled; 0: none
+    published: i64  # rows of it that the readers have
+    rows: i64  # that were published in all
+    blocks: i64  # slices that were published in all
+    pool: i64  # fixed: 0 where the unit only hands on the blocks of others
+    count: i64  # fixed: of ports
+    ports: i64  # fixed: address of their addresses
+
+
+@record
+class Mark:
+    """What came in a port and is no rows: it is handed on when the unit has done its part."""
+
+    kind: i64 = line()
+    value: i64
+    serial: i64
+    channel: i64  # of a SPLIT: whose it was,
+    ended: i64  # and whether the channel ends with it (ENDED, STOPPED)
+    due: i64  # and when its last row was due, in ns
+
+
+@record
+class Unit:
+    """One unit."""
+
+    kind: i64 = line()  # fixed, like all of this line
+    number: i64
+    query: i64
+    task: i64  # of a kernel: its Task; of a source: its SplitRecord; of a merge: its MergeRecord
+    rows: i64  # address of the kernel's functions
+    advance: i64
+    edge_count: i64
+    edges: i64
+    partial: i64 = line()  # fixed: the kernel gives its windows out after each split
+    expected: i64  # fixed: address of how many edges a split comes through, by channel
+    outputs: i64  # fixed: of a source unit: address of the Output of each source, and behind them
+    sources: i64  # (`sources` is their number) those that only hear where its splits end
+    latency: i64  # fixed: of a sink: histogram for the latency of blocks
+    phase: i64 = line()
+    request: i64  # what the host has to do
+    turn: i64  # the edge that is looked at first
+    reading: i64  # the edge whose slice is in work
+    serial: i64  # of the split in work
+    arrived: i64  # edges through which the mark of the split has come
+    ended: i64  # edges that have ended
+    watermark: i64
+    next_end: i64 = line()  # of the window that closes first
+    due: i64  # memory for the addresses of windows, made by the host
+    wake_at: i64  # run it again then, in ns; 0: no need
+    finished: i64
+    seen: i64  # ns: the end of its last run
+    rows_in: i64 = line()
+    runs: i64
+    busy: i64  # ns
+    starved: i64  # ns between a run that found nothing more and the next run
+    blocked: i64  # ns, likewise for an output that was full
+    why: i64  # the last answer
+    slice: Slice = line()
+    mark: Mark = line()
+    main: Output = line()
+    late: Output = line()

@@ -1,0 +1,58 @@
+"""`headrace run FILE`: the outputs that a Python file makes, run with the command's options."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+from .job import engine_named, explain
+from .job import run as run_job
+from .observe.progress import live
+from .plan.errors import HeadraceError
+from .write import Output
+
+NAME = "__headrace__"  # the name of the file's module: what stands under __main__ is left out
+
+
+class NothingToRun(HeadraceError):
+    """A file without outputs, or that is not there."""
+
+
+def outputs_in(path: Path) -> list[Output]:
+    """The outputs among the variables of a file, in the order in which they were made."""
+    if not path.is_file():
+        raise NothingToRun(f"there is no file {path}")
+    sys.path.insert(0, str(path.absolute().parent))  # as Python itself does
+    values = runpy.run_path(str(path), run_name=NAME).values()
+    found: list[Output] = []
+    for value in values:
+        several = value if isinstance(value, list | tuple) else [value]
+        found.extend(each for each in several if isinstance(each, Output) and each not in found)
+    if not found:
+        raise NothingToRun(
+            f"{path} has no outputs\n  fix: keep what is to run in a variable, outside of "
+            '`if __name__ == "__main__"`, e.g. out = stream.write.parquet("out/")'
+        )
+    return found
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a file, with progress; a user's exception is raised as it is."""
+    outputs = outputs_in(options.file)
+    engine = engine_named(options.engine)
+    if options.explain:
+        print(explain(*outputs, engine=engine, shards=options.shards))
+        return 0
+    names = ("master", "checkpoint", "shards", "batch_rows", "trigger", "workers", "seconds")
+    given: dict[str, Any] = {name: getattr(options, name) for name in names}
+    with live(options.file.stem) as watch:
+        job = run_job(*outputs, engine=engine, watch=watch, **given)
+    progress = job.progress()
+    print(
+        f"{job.status}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, "
+        f"{progress.late_rows:,} late, {progress.seconds:.1f} s"
+    )
+    return 0

@@ -1,0 +1,159 @@
+"""`stream.to_spark()`: a pipeline as a DataFrame, for whatever Spark can do with one.
+
+Where a pipeline only changes the rows of DataFrames, its stage runs inside one `mapInArrow`: rows
+in, rows out. Everything else runs as in a job, and the letters of the last stages are unpacked.
+The DataFrame is run by the user: there is no job of ours, so tasks write down the event times that
+the driver of a job would keep.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.plan.connector import is_replayable
+from headrace.plan.errors import PipelineError
+from headrace.plan.nodes import Node, Source
+from headrace.plan.planner import Plan
+from headrace.plan.schema import Schema
+
+from .checkpoint import Checkpoint
+from .errors import carried
+from .frames import Frames
+from .query import all_letters
+from .session import open_session, own_session
+from .shipment import Shipment, receive, send, without_sinks
+from .told_times import tell
+from .wire import ERROR, RESULT, TIMES, Letter, from_columns, unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+# Spark's words for our types.
+_TYPES = {
+    "bool": "boolean",
+    "int8": "byte",
+    "int16": "short",
+    "int32": "integer",
+    "int64": "long",
+    "float32": "float",
+    "float64": "double",
+    "date": "date",
+    "timestamp": "timestamp",
+    "string": "string",
+    "binary": "binary",
+}
+
+
+def frame_of(
+    plan: Plan,
+    *,
+    session: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    shards: int | None = None,
+    batch_rows: int,
+    capacity: int,
+    compiled: bool,
+) -> DataFrame:
+    """The rows of the only output of a plan as a DataFrame: streaming, if a source of it is."""
+    stages = plan.stages()
+    sources = [node for s in stages for node in s.inputs if isinstance(node, Source)]
+    frames = Frames(sources)
+    _check(sources, frames, plan.logical[0])
+    spark = open_session(None, session or frames.session)
+    folder = _folder() if checkpoint is None else Path(os.path.abspath(checkpoint))
+    held = Checkpoint(folder)
+    try:
+        identity, shards = held.agree(stages, shards, lambda: spark.sparkContext.defaultParallelism)
+    finally:
+        held.close()  # it is Spark that guards the query's own checkpoint
+    shipment = Shipment(
+        stages=without_sinks(stages),
+        staged={},
+        channels={node.name: tuple(node.connector.channels()) for node in sources},
+        shards=shards,
+        checkpoint=identity,
+        batch_rows=batch_rows,
+        tasks=spark.sparkContext.defaultParallelism,
+        stop_file=str(held.plans / "stop"),
+        times=str(held.times),
+        capacity=capacity,
+        compiled=compiled,
+    )
+    path = str(send(shipment, held.plans))
+    schema = struct_of(plan.optimized[0].schema)
+    if frames.are_all and not shipment.levels:
+        return frames.rows(path, schema)
+    made = frames.own_session(spark, shards) if frames else own_session(spark, shards)
+    letters = all_letters(made, shipment, frames, path)
+    return letters.mapInArrow(Unpacking(path), schema)
+
+
+def _check(sources: list[Source], frames: Frames, output: Node) -> None:
+    for node in sources:
+        if not is_replayable(node.connector):
+            raise PipelineError(
+                f"{node.connector} cannot be read again after a failure, which Spark needs",
+                operator=node.name,
+                site=node.site,
+                fix="write the rows to files first",
+            )
+    if frames.any_batch and not frames.are_one_batch:
+        raise PipelineError(
+            "a batch DataFrame and a stream cannot be one DataFrame",
+            operator=output.name,
+            site=output.site,
+            fix="read it as a stream too, join it as hr.table(...), or write with hr.run instead",
+        )
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="headrace-to-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def struct_of(schema: Schema) -> StructType:
+    """The columns as Spark has them.
+
+    >>> struct_of(Schema.of({"user": str, "n": "int32"})).simpleString()
+    'struct<user:string,n:int>'
+    """
+    from pyspark.sql.types import StructType
+
+    made = StructType()
+    for field in schema:
+        made.add(field.name, _TYPES[field.type.name], field.type.nullable)
+    return made
+
+
+class Unpacking:
+    """What `mapInArrow` calls with the letters of the last stages: gives their rows."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows; an error that came as a letter is raised."""
+        shipment = receive(self._path)
+        for batch in batches:
+            for letter in from_columns(column.to_pylist() for column in batch.columns):
+                if letter.kind == ERROR:
+                    raise carried(letter.payload)
+                if letter.kind == TIMES:
+                    self._keep(shipment, letter)
+                elif letter.kind == RESULT:
+                    yield from unpack(letter.payload)
+
+    def _keep(self, shipment: Shipment, letter: Letter) -> None:
+        channel, largest = json.loads(letter.payload)
+        tell(Path(shipment.times), letter.batch, letter.port, channel, "", largest)

@@ -1,0 +1,33 @@
+"""The query of a pipeline, up to its results: source stages, then one level of stages for another.
+
+Both a job (`job.py`) and a DataFrame that the user runs (`outgoing.py`) begin with it.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from .frames import Frames
+from .shipment import Shipment
+from .wire import SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def all_letters(session: Any, shipment: Shipment, frames: Frames, path: str) -> DataFrame:
+    """The letters that the last stages give, and those that nobody on the way reads."""
+    from .keyed import KeyedLevel
+    from .source import FORMAT, HeadraceSource
+
+    sent = frames.letters(session, path)
+    if shipment.planned:
+        session.dataSource.register(HeadraceSource)
+        sent.append(session.readStream.format(FORMAT).option("plan", path).load())
+    letters = reduce(lambda one, other: one.union(other), sent)
+    for level in range(len(shipment.levels)):
+        letters = letters.groupBy("shard").transformWithStateInPandas(
+            KeyedLevel(path, level), SCHEMA, "Append", "None"
+        )
+    return letters
