@@ -111,7 +111,7 @@ def test_a_watched_folder_over_a_restart(session, tmp_path):
 # ---- Kafka ---------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_kafka_and_a_broker_that_restarts(session, broker, tmp_path):
     check_kafka(session, broker, tmp_path, messages=10_000, batch_rows=3_000, compiled=False)
 

@@ -11,6 +11,8 @@ from tests.spark.shards import Engine
 import headrace as hr
 from headrace.spark import keyed
 from headrace.spark.planning import Planner, first_offset, has_ended
+from headrace.spark.progress import Counts
+from headrace.spark.wire import METRICS
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +94,42 @@ def test_plans_are_repeatable(tmp_path):
     assert Planner(engine.shipment).next_offset(offset) is offset
     (tmp_path / "stop").touch()
     assert Planner(engine.shipment).next_offset(first_offset(engine.shipment))["batch"] == 0
+
+
+def test_what_is_counted(tmp_path):
+    """Bytes of state, bytes written, stages found in memory, lines left out."""
+    good = "".join(f'{{"k": {n % 5}, "at": {n}}}\n' for n in range(100))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text(good.replace('"at": 7}', '"at": "seven"}'))
+    schema = {"k": int, "at": int}
+    source = hr.read.json(tmp_path / "in", schema=schema, on_error="skip", name="lines")
+    totals = source.key_by("k").process(tally, state={"n": 0}, output="n")
+    engine = Engine([totals], tmp_path, 30, 2)
+    counts = Counts()
+    while not engine.has_ended:
+        end, letters = engine.batch()
+        engine.commit(end, letters)
+        counts.add(letter for letter in letters if letter.kind == METRICS)
+    progress = counts.progress("running", 1.0, ["lines"], engine.names)
+    assert (progress.rows_in, progress.rows_out) == (99, 99)
+    assert progress.operators["lines"]["skipped"] == 1
+    assert progress.operators["process_1"]["state_keys"] == 5
+    assert progress.state_bytes > 0 < progress.state_written
+    assert progress.cache_misses == 2
+    assert progress.cache_hits >= 4
+
+
+def tally(state, at):
+    state.n += 1
+    yield state.n
+
+
+def test_workers_hold_so_much(tmp_path, monkeypatch):
+    """What does not fit is loaded again: the oldest goes first."""
+    monkeypatch.setattr(keyed, "MOST_BYTES", 1)
+    source = hr.read.memory(pipelines.tables(200, 1, disorder=5)[0])
+    engine = Engine([pipelines.counted(source), pipelines.processed(source)], tmp_path, 50, 2)
+    while not engine.has_ended:
+        engine.commit(*engine.batch())
+        assert len(keyed._cached) == 1
+    check(engine)

@@ -34,6 +34,7 @@ from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Letter, by_sender, from_co
 PIECE_BYTES = 1 << 20  # a snapshot is kept in pieces of at most so many bytes
 MOST_SNAPSHOTS = 16  # of a stage before a new base, however small the deltas are
 MOST_CACHED = 64  # stages that a worker holds
+MOST_BYTES = 2 << 30  # of state in them; one stage is held in any case
 
 _cached: dict[tuple[str, int, int], tuple[str, Stage]] = {}  # by job, stage and shard
 
@@ -221,5 +222,12 @@ def _keep(key: tuple[str, int, int], token: str, stage: Stage) -> None:
     for other in [k for k in _cached if k[0] != key[0]]:
         _cached.pop(other)[1].close()
     _cached[key] = token, stage
-    while len(_cached) > MOST_CACHED:
-        _cached.pop(next(iter(_cached)))[1].close()
+    held = {k: _state_bytes(kept) for k, (_, kept) in _cached.items()}
+    while len(_cached) > 1 and (len(_cached) > MOST_CACHED or sum(held.values()) > MOST_BYTES):
+        oldest = next(iter(_cached))
+        held.pop(oldest)
+        _cached.pop(oldest)[1].close()
+
+
+def _state_bytes(stage: Stage) -> int:
+    return sum(measured.get("state_bytes", 0) for measured in stage.metrics().values())

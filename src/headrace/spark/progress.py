@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .running import COUNTERS
+from .running import COUNTERS, SKIPPED
 from .wire import Letter
 
 
@@ -25,7 +25,8 @@ class SparkProgress:
     operators: dict[str, dict[str, Any]]
     batches: int
     batch_seconds: float  # of the last one
-    state_written: int  # bytes
+    state_bytes: int  # in the memory of workers
+    state_written: int  # bytes, since the job began
     cache_hits: int  # stages that were still in their worker's memory
     cache_misses: int
 
@@ -53,9 +54,11 @@ class Counts:
                 self._totals[key] += value
             return
         counted = self._counted.setdefault(name, dict.fromkeys(COUNTERS, 0))
-        for key in COUNTERS:
-            counted[key] += values.pop(key)
-        self._sizes[sender, name] = values
+        for key in (*COUNTERS, SKIPPED):
+            if key in values:
+                counted[key] = counted.get(key, 0) + values.pop(key)
+        if values:
+            self._sizes[sender, name] = values
 
     def operators(self) -> dict[str, dict[str, Any]]:
         """For every operator what all its tasks have counted, and the size of its state now."""
@@ -83,6 +86,7 @@ class Counts:
             operators,
             self.batches,
             self.batch_seconds,
+            sum(measured.get("state_bytes", 0) for measured in operators.values()),
             totals["state_written"],
             totals["cache_hits"],
             totals["shards"] - totals["cache_hits"],

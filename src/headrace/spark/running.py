@@ -22,6 +22,7 @@ from .wire import DRIVER, MARK, MESSAGE, METRICS, RESULT, ROWS, Letter, pack
 
 PACKET_ROWS = 131_072  # rows in a letter, at most about so many
 
+SKIPPED = "skipped"  # what connectors call rows that could not be read and were left out
 COUNTERS = ("rows_in", "rows_out", "late_rows", "blocks", "seconds", "python_calls")
 
 

@@ -28,9 +28,9 @@ from headrace.stage.stage import Stage
 
 from .errors import carry
 from .planning import Offset, Planner, first_offset, unpaced
-from .running import StageTask
+from .running import SKIPPED, StageTask
 from .shipment import Shipment, receive, sender_of_channel
-from .wire import DRIVER, ERROR, MOVE, SCHEMA, TIMES, Letter, to_record_batch
+from .wire import DRIVER, ERROR, METRICS, MOVE, SCHEMA, TIMES, Letter, to_record_batch
 
 FORMAT = "headrace"
 POLL_ROWS = 65_536
@@ -203,6 +203,7 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         first_serial=task.split << SPLIT_SHIFT,
     )
     names = [name for name in node.schema.names if name != WATERMARK]
+    skipped = getattr(node.connector, SKIPPED, None)
     reader = None
     try:
         if task.start != task.stop:
@@ -225,6 +226,10 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         yield from run.run()
         yield from run.finish()
         yield _times(shipment, stage, task)
+        if skipped is not None:
+            more = {task.source: {SKIPPED: getattr(node.connector, SKIPPED) - skipped}}
+            told = json.dumps(more).encode()
+            yield Letter(run.label, METRICS, run.batch, DRIVER, "", run.sender, 1, 0, 0, told)
     except BaseException:
         run.abort()
         stage.close()
