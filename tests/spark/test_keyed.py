@@ -1,6 +1,7 @@
 """A keyed stage without Spark: a shard, a state store that forgets, and workers that go stale."""
 
 import copy
+from pathlib import Path
 
 import pytest
 from tests.naive import naive
@@ -132,4 +133,18 @@ def test_workers_hold_so_much(tmp_path, monkeypatch):
     while not engine.has_ended:
         engine.commit(*engine.batch())
         assert len(keyed._cached) == 1
+    check(engine)
+
+
+def test_tables_are_mapped(tmp_path):
+    """A large static table is a file that workers map; the plan stays small."""
+    size = 50_000
+    names = hr.table({"user": [f"user {n}" for n in range(size)], "n": range(size)})
+    source = hr.read.memory(pipelines.tables(200, 1, disorder=5)[0])
+    counted = source.join(names, on="user").key_by("n").process(tally, state={"n": 0}, output="m")
+    engine = Engine([counted], tmp_path, 100)
+    assert len(list(tmp_path.glob("plan-*.arrow"))) == 1
+    assert Path(engine.path).stat().st_size < 100_000
+    while not engine.has_ended:
+        engine.commit(*engine.batch())
     check(engine)

@@ -3,6 +3,7 @@
 Planning happens in a process of its own, and tasks in many: none of them sees objects of the
 driver. So the stages, their connectors and the user's functions are pickled (functions of the
 main program by value) into a file in the checkpoint folder, which all machines must see anyhow.
+Large tables lie in Arrow files beside it (`mapped.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transfor
 from headrace.plan.planner import StagePlan
 
 from .errors import SparkError
+from .mapped import dumps, loads
 from .wire import DRIVER, shard_labels
 
 
@@ -164,13 +166,11 @@ def without_sinks(stages: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
 
 def send(shipment: Shipment, folder: Path) -> Path:
     """Write the file of a job into a folder, in one step; those of earlier runs go."""
-    from pyspark import cloudpickle
-
-    content = pickle.dumps((list(sys.path), cloudpickle.dumps(shipment)))
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("plan-*"):
         old.unlink(missing_ok=True)
     path = folder / f"plan-{shipment.token}.pickle"
+    content = pickle.dumps((list(sys.path), dumps(shipment, folder, path.stem)))
     waiting = path.with_suffix(".part")
     waiting.write_bytes(content)
     os.replace(waiting, path)
@@ -195,7 +195,7 @@ def receive(path: str) -> Shipment:
             ) from None
         # user modules are found where the driver found them
         sys.path.extend(folder for folder in folders if folder not in sys.path)
-        known = pickle.loads(content)
+        known = loads(content, Path(path).parent)
     _received[path] = known  # the last one used stands last
     while len(_received) > MOST_KEPT:
         del _received[next(iter(_received))]
