@@ -10,7 +10,9 @@ from tests.spark import pipelines
 from tests.spark.shards import Engine
 
 import headrace as hr
-from headrace.spark import keyed
+from headrace.connect.memory import MemorySource
+from headrace.plan.errors import Unreachable
+from headrace.spark import keyed, planning
 from headrace.spark.planning import Planner, first_offset, has_ended
 from headrace.spark.progress import Counts
 from headrace.spark.wire import METRICS
@@ -148,3 +150,30 @@ def test_tables_are_mapped(tmp_path):
     while not engine.has_ended:
         engine.commit(*engine.batch())
     check(engine)
+
+
+class Silent(MemorySource):
+    """Does not answer while a file is there."""
+
+    def __init__(self, data, file):
+        super().__init__(data)
+        self._file = file
+
+    def open(self, *place):
+        if self._file.exists():
+            raise Unreachable("nobody answers")
+        return super().open(*place)
+
+
+def test_a_source_that_does_not_answer_is_asked_again(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    source = hr.read.source(Silent(pipelines.tables(100, 1, disorder=20), gone))
+    engine = Engine([pipelines.counted(source)], tmp_path, 50)
+    planner = Planner(engine.shipment)
+    gone.touch()
+    assert planner.next_offset(engine.offset) is engine.offset
+    monkeypatch.setattr(planning, "PATIENCE", 0.0)
+    with pytest.raises(Unreachable, match="nobody answers"):
+        planner.next_offset(engine.offset)
+    gone.unlink()
+    assert planner.next_offset(engine.offset)["batch"] == 1
