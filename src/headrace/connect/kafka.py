@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from headrace.plan.errors import DataError, Unreachable
@@ -103,7 +104,7 @@ class KafkaSource:
 
     def channels(self) -> Sequence[str]:
         """The numbers of the partitions that there are now."""
-        with self._lock:
+        with self._lock, self._new_client_after_trouble():
             found = self._connection.partitions(self._client(), self._topic, self._trouble)
             for where in (self._start, self._stop):
                 unknown = set(where) - set(found) if isinstance(where, Mapping) else ()
@@ -225,13 +226,23 @@ class KafkaSource:
         return high if found.offset < 0 else int(found.offset)
 
     def _asked(self, question: str, what: Any) -> Any:
+        with self._new_client_after_trouble():
+            try:
+                answer = getattr(self._client(), question)(what, timeout=TIMEOUT)
+            except kafka().KafkaException as error:
+                raise self._connection.unreachable(self._asker, error, self._trouble) from None
+            if answer is None:
+                raise Unreachable(f"Kafka at {self._connection} does not answer")
+            return answer
+
+    @contextmanager
+    def _new_client_after_trouble(self) -> Iterator[None]:
+        """A client that only asks, and has lost all brokers, does not look for them again."""
         try:
-            answer = getattr(self._client(), question)(what, timeout=TIMEOUT)
-        except kafka().KafkaException as error:
-            raise self._connection.unreachable(self._asker, error, self._trouble) from None
-        if answer is None:
-            raise Unreachable(f"Kafka at {self._connection} does not answer")
-        return answer
+            yield
+        except Unreachable:
+            self.close()
+            raise
 
     def _check_kept(self, partition: int, start: int) -> None:
         low, high = self._ends(partition)
