@@ -16,7 +16,7 @@ help:
 	@echo "make demo    a short tour that runs in the terminal"
 	@echo "make test    tests, and the examples in docstrings"
 	@echo "make lint    style, types, and who may import whom"
-	@echo "make bench   measure the compiled stages"
+	@echo "make bench   measure stages and the node engine (six minutes)"
 	@echo "make soak    long random runs"
 	@echo "make clean   remove caches and build products (keeps $(VENV))"
 
@@ -36,6 +36,7 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	@$(BIN)/headrace bench stage
+	@$(BIN)/headrace bench node
 
 soak: $(STAMP)
 	HEADRACE_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 3600 tests

@@ -10,6 +10,7 @@ import pytest
 
 from headrace import cli, doctor
 from headrace.plan.errors import DataError
+from headrace.spark.java import NoJava, find_java
 
 
 def said_and_code(capsys, *arguments):
@@ -126,19 +127,58 @@ def test_the_doctor_tells_a_cold_cache_from_a_warm_one(tmp_path):
     assert "warm: " in runs[1].stdout
 
 
-def test_the_demo_as_a_user_starts_it(tmp_path):
+@pytest.mark.parametrize(("engine", "seconds"), [("thread", "0.6"), ("spark", "3")])
+def test_the_demo_as_a_user_starts_it(tmp_path, engine, seconds):
+    if engine == "spark":
+        try:
+            find_java()
+        except NoJava as error:
+            pytest.skip(str(error))
     run = subprocess.run(
-        [sys.executable, "-m", "headrace.cli", "demo", "--seconds", "0.6"],
+        [sys.executable, "-m", "headrace.cli", "demo", "--seconds", seconds, "--engine", engine],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
     )
     assert run.returncode == 0, run.stderr
     assert "verified" in run.stdout
     assert "plot: headrace-demo.png" in run.stdout
     assert (tmp_path / "headrace-demo.png").exists()
     assert run.stderr == ""
+
+
+PIPELINE = """
+import headrace as hr
+
+numbers = hr.read.memory({"n": [1, 2, 3]})
+printed = numbers.filter(hr.col("n") > 1).write.console()
+both = [numbers.write.null(), printed]
+
+if __name__ == "__main__":
+    raise SystemExit("this is not for headrace run")
+"""
+
+
+def test_running_a_file(capsys, tmp_path):
+    file = tmp_path / "numbers.py"
+    file.write_text(PIPELINE)
+    out, _, code = said_and_code(capsys, "run", str(file), "--engine", "thread")
+    assert code == 0
+    assert "finished: 3 rows in, 5 out, 0 late" in out
+    out, _, code = said_and_code(capsys, "run", str(file), "--engine", "spark", "--explain")
+    assert code == 0
+    assert "On Spark (a shard for each core)" in out
+    assert "console, 20 rows, on the driver; its rows cross: n: int64" in out
+
+
+def test_files_that_cannot_be_run(capsys, tmp_path):
+    _, err, code = said_and_code(capsys, "run", str(tmp_path / "none.py"))
+    assert (code, err) == (1, f"headrace: there is no file {tmp_path / 'none.py'}\n")
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    _, err, code = said_and_code(capsys, "run", str(tmp_path / "empty.py"))
+    assert code == 1
+    assert "has no outputs" in err and "fix: keep what is to run in a variable" in err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():

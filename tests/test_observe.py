@@ -89,7 +89,7 @@ def test_selectivity_and_cost_are_worked_out_where_the_engine_does_not_tell():
 
 
 def test_time_is_shared_between_busy_starved_and_blocked():
-    times = {"busy": 1.0, "starved": 2.5, "blocked": 0.5, "pending": 20_000}
+    times = {"seconds": 1.0, "starved": 2.5, "blocked": 0.5, "pending": 20_000}
     found = cells({"a": counters(**times, operators=["a"]), "b": counters()})
     assert found["a"]["busy"] == "25%"
     assert found["a"]["starved"] == "62%" and found["a"]["blocked"] == "12%"
@@ -129,7 +129,8 @@ def test_json_has_everything_in_one_line_each():
 @pytest.mark.parametrize("engine", ["thread", "node"])
 def test_a_job_is_watched_on_every_engine(engine):
     console = Console(file=io.StringIO())
-    out = hr.read.index(50_000).filter(hr.col("index") % 2 == 0, name="even").write.null()
+    numbers = hr.read.index(50_000, rate=100_000)  # long enough to be looked at
+    out = numbers.filter(hr.col("index") % 2 == 0, name="even").write.null()
     with progress.live("numbers", console, json=True) as watch:
         hr.run(out, engine=engine, watch=watch)
     last = json.loads(console.file.getvalue().splitlines()[-1])

@@ -113,7 +113,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser("demo", help="count ad views per campaign, live, for a few seconds")
-    demo.add_argument("--seconds", type=seconds, default=5.0, help="how long (default: 5)")
+    demo.add_argument("--seconds", type=seconds, help="how long (default: 10 on Spark, else 5)")
     demo.add_argument(
         "--plot",
         type=Path,

@@ -55,6 +55,7 @@ BEFORE = {
     "node": COMPILING,
     "thread": COMPILING,
 }
+SECONDS = {"spark": 10.0, "node": 5.0, "thread": 5.0}  # Spark's first batch takes some
 WHERE = {"spark": "Spark", "node": "all cores", "thread": "one thread"}
 WARM_ROWS = 10_000  # run before the demo begins, so that compiling takes nothing of its time
 DRIFT = 16_000  # after so many events the most popular ad is the next one
@@ -158,7 +159,7 @@ def views_of(result: pa.Table) -> dict[tuple[int, str], int]:
 
 
 def run(
-    seconds: float = 5.0,
+    seconds: float | None = None,
     plot: Path | None = None,
     console: Console | None = None,
     engine: str | None = None,
@@ -166,6 +167,7 @@ def run(
     """Run the demo; True if every number was right."""
     console = console or Console()
     engine = engine_named(engine)
+    seconds = seconds or SECONDS[engine]
     console.print(
         f"[bold]Views per campaign[/], in windows of 10 s of event time. {short(RATE)} events/s "
         f"for {seconds:g} s; event time runs {RATE * STEP // SECOND} times as fast as the clock.",
@@ -173,7 +175,7 @@ def run(
     console.print(BEFORE[engine], style="dim")
     options: dict[str, Any] = {"engine": engine}
     if engine == "spark":
-        options["shards"] = 2  # enough for ten campaigns
+        options |= {"shards": 2, "batch_rows": RATE}  # small: there is something to see soon
     hr.run(pipeline(source(rate=None, rows=WARM_ROWS)).write.null(), **options)
     output = pipeline(source()).write.collect()
     with live(f"ad campaigns on {WHERE[engine]}", console) as watch:

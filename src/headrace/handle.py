@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from .plan.explain import explain_plan
 from .plan.planner import Plan
-from .stage.failure import shortened
 
 STARTING, RUNNING = "starting", "running"
 FINISHED, STOPPED, CANCELLED, FAILED = "finished", "stopped", "cancelled", "failed"
@@ -176,6 +175,8 @@ class Job:
         except Cancelled:
             self.status = CANCELLED
         except Exception as error:
+            from .stage.failure import shortened
+
             self.status, self.error = FAILED, shortened(error)
         except BaseException as error:
             self.status, self.error = FAILED, error

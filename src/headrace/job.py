@@ -15,17 +15,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .handle import Execution, Job
-from .node.engine import NodeEngine, OwnEngine
-from .node.graph import runs_compiled
-from .node.hosted import NodeRun
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
 from .plan.nodes import Node
 from .plan.planner import Plan, plan
 from .plan.site import caller_site
-from .stage.failure import shortened
-from .stage.stage import DEFAULT_CAPACITY
-from .thread import ThreadRun
+from .stage.capacity import DEFAULT_CAPACITY
 from .write import Output
 
 NODE_CAPACITY = 8_192  # rows in a block of the node engine
@@ -145,6 +140,8 @@ def run(
         execution = _execution(made, engine, workers, capacity, compiled, memory)
         return Job(made, execution, seconds, watch).run()
     except Exception as error:
+        from .stage.failure import shortened
+
         raise shortened(error) from None
 
 
@@ -156,7 +153,16 @@ def _execution(
     compiled: bool,
     memory: int | None,
 ) -> Execution:
-    """A plan on this thread, or on threads of its own."""
+    """A plan on this thread, or on threads of its own.
+
+    Engines bring the compiler: they are loaded when one is used, since a process that only plans
+    does without.
+    """
+    from .node.engine import OwnEngine
+    from .node.graph import runs_compiled
+    from .node.hosted import NodeRun
+    from .thread import ThreadRun
+
     if engine == "thread":
         return ThreadRun(made, capacity or DEFAULT_CAPACITY, compiled)
     if runs_compiled(made) is not None:
@@ -206,6 +212,8 @@ class Engine:
     """
 
     def __init__(self, workers: int | None = None) -> None:
+        from .node.engine import NodeEngine
+
         self._engine = NodeEngine(workers)
         self.jobs: list[Job] = []  # that are not over
 
@@ -229,6 +237,9 @@ class Engine:
         One that has strings or plain Python gets threads of its own. memory: a budget for its
         blocks, in bytes.
         """
+        from .node.graph import runs_compiled
+        from .node.hosted import NodeRun
+
         made = planned(outputs, fuse=fuse, prune=prune)
         execution: Execution
         if runs_compiled(made) is None:

@@ -192,6 +192,14 @@ def test_a_maximum_without_statistics_is_read(tmp_path):
     assert numbers(source, predicate=Binary("==", Column("n"), to_literal(5))) == [5]
 
 
+def test_a_file_that_has_changed_is_asked_again(tmp_path):
+    """What footers say is kept, but only as long as the file stays as it is."""
+    source = write(tmp_path, [3, 7], [5])
+    assert source.maximum("n", "files", None) == source.maximum("n", "files", None) == 7
+    write(tmp_path, [3, 70, 8], [5])
+    assert source.maximum("n", "files", None) == 70
+
+
 def test_memory_is_bounded_by_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "DECODED_ROWS", 10)
     source = write(tmp_path, range(100), group=50)

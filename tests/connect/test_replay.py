@@ -130,8 +130,8 @@ def test_only_times_are_new_and_not_for_every_poll():
 def test_what_a_round_is_made_of():
     source = ReplaySource({"at": [0, 5, 9], "n": [1, 2, 3]}, time="at", span=50, channels=2)
     assert (source.time, source.span) == ("at", 50)
-    assert source.round("0").to_pydict() == {"at": [0, 9], "n": [1, 3]}
-    assert source.round("1").to_pydict() == {"at": [5], "n": [2]}
+    assert source.rounds("0").rows.to_pydict() == {"at": [0, 9], "n": [1, 3]}
+    assert source.rounds("1").rows.to_pydict() == {"at": [5], "n": [2]}
 
 
 def test_columns_are_pruned_in_the_order_asked_for():

@@ -19,7 +19,7 @@ from headrace.job import planned
 from headrace.node import building
 from headrace.node.graph import runs_compiled
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 class WithoutText:

@@ -10,6 +10,7 @@ from headrace.job import planned
 from headrace.plan.nodes import Sink
 from headrace.spark import keyed
 from headrace.spark.planning import first_offset, has_ended, write_times
+from headrace.spark.processor import KeyedProcessor
 from headrace.spark.shipment import Shipment, send, without_sinks
 from headrace.spark.sinks import DriverSinks
 from headrace.spark.source import HeadraceReader
@@ -21,12 +22,6 @@ class FakeStore:
 
     def __init__(self):
         self.values = {}
-
-    def getValueState(self, name, schema):
-        def update(value):
-            self.values[name] = value
-
-        return SimpleNamespace(get=lambda: self.values.get(name), update=update)
 
     def getMapState(self, name, key_schema, value_schema):
         self.values.setdefault(name, {})
@@ -110,7 +105,7 @@ class Engine:
         frame = pd.DataFrame(letters, columns=list(Letter._fields)).sample(frac=1, random_state=1)
         for label, given in frame.groupby("shard"):
             store = self.stores.setdefault((level, label), FakeStore())
-            processor = keyed.KeyedLevel(self.path, level)
+            processor = KeyedProcessor(self.path, level)
             processor.init(store)
             for made in processor.handleInputRows((label,), iter([given]), None):
                 yield from from_columns(made[name] for name in Letter._fields)

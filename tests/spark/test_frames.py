@@ -2,8 +2,10 @@
 
 import datetime as dt
 import os
+import runpy
 import traceback
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -222,6 +224,26 @@ def test_other_sources_to_a_frame(session):
     query.processAllAvailable()
     query.stop()
     assert by_window(found) == Counter(k * 3 // 25 * 25 for k in range(600))
+
+
+def test_the_example(session, tmp_path):
+    """Spark's sources, a pipeline, SQL and Spark's sink; the same by Spark alone."""
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "spark_frames.py"))
+    found = example["run"](session, str(tmp_path)).collect()
+    rows = session.read.schema("sensor BIGINT, time TIMESTAMP, raw BIGINT")
+    rows = rows.json(f"{tmp_path}/readings").selectExpr(
+        "sensor", "window(time, '60 seconds').start AS window_start", "raw"
+    )
+    rows = rows.selectExpr("*", "if(raw < 200, raw / 10 - 5, 15 + (raw - 200) / 20) AS celsius")
+    expected = (
+        rows.groupBy("sensor", "window_start")
+        .agg({"*": "count", "celsius": "max"})
+        .toDF("sensor", "window_start", "readings", "warmest")
+        .where("warmest > 19.5 AND window_start < timestamp_seconds(1980)")  # those that closed
+        .orderBy("window_start", "sensor")
+    )
+    assert len(found) > 100
+    assert found == expected.select("sensor", "window_start", "readings", "warmest").collect()
 
 
 # ---- errors ------------------------------------------------------------------------------------

@@ -71,6 +71,29 @@ def test_shards_change(tmp_path, shards):
     check(engine)
 
 
+@pytest.mark.parametrize("build", [pipelines.counted, pipelines.processed])
+def test_a_worker_that_comes_late_catches_up(tmp_path, build, monkeypatch):
+    """Two workers in turns: each loads what the other one has saved, and not all there is."""
+    source = hr.read.memory(pipelines.tables(600, 1, disorder=20)[0])
+    engine = Engine([build(source)], tmp_path, 20)
+    loaded = []
+    load = keyed.KeyedLevel._snapshots
+
+    def counting(self, plan, listed):
+        loaded.append((len(listed), listed[0][0]))
+        return load(self, plan, listed)
+
+    monkeypatch.setattr(keyed.KeyedLevel, "_snapshots", counting)
+    workers = [{}, {}]
+    while not has_ended(engine.offset):
+        monkeypatch.setattr(keyed, "_cached", workers[0])
+        engine.commit(*engine.batch())
+        workers.reverse()
+    check(engine)
+    caught_up = [number for number, first in loaded if number == 1 and first > 0]
+    assert len(caught_up) > len(loaded) // 2
+
+
 def test_state_does_not_grow(tmp_path):
     """Many batches of deltas without records do not pile up."""
     source = hr.read.memory(pipelines.tables(200, 1, disorder=5)[0])
@@ -78,7 +101,8 @@ def test_state_does_not_grow(tmp_path):
     while not engine.has_ended:
         engine.commit(*engine.batch())
     (store,) = engine.stores.values()
-    assert len(store.values["pieces"]) <= keyed.MOST_SNAPSHOTS
+    kept = [name for (name,) in store.values["pieces"] if name != keyed.SAVED]
+    assert len(kept) <= keyed.MOST_SNAPSHOTS
 
 
 def test_plans_are_repeatable(tmp_path):

@@ -21,6 +21,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_chain(kinds)
     _add_node(kinds)
     _add_stage(kinds)
+    _add_spark(kinds)
 
 
 # ---- values ----------------------------------------------------------------------------------
@@ -75,9 +76,22 @@ def _node_figure(text: str) -> str:
     return _one_of(text, list(FIGURES))
 
 
-def _one_of(text: str, known: list[str]) -> str:
+def _case(text: str) -> str:
+    from .spark.cases import CASES
+
+    return _one_of(text, list(CASES), "case")
+
+
+def _scale(text: str) -> float:
+    given = float(text)
+    if not 0 < given < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
+    return given
+
+
+def _one_of(text: str, known: list[str], what: str = "figure") -> str:
     if text not in known:
-        raise argparse.ArgumentTypeError(f"no figure {text!r}; there are: {', '.join(known)}")
+        raise argparse.ArgumentTypeError(f"no {what} {text!r}; there are: {', '.join(known)}")
     return text
 
 
@@ -115,15 +129,21 @@ def _ysb(options: argparse.Namespace) -> int:
     how = How(options.engine, options.workers, options.fuse, options.prune, options.capacity)
     rate = None if options.rate == HALF else options.rate
     load = Load(options.rows or ROWS, options.queries, options.seconds, rate)
-    results = ysb_command.run(
-        how,
-        load,
-        runs=options.runs,
-        half=options.rate == HALF,
-        against_polars=options.against is not None,
-        watch=options.watch,
-        as_json=options.json,
-    )
+    try:
+        results = ysb_command.run(
+            how,
+            load,
+            runs=options.runs,
+            half=options.rate == HALF,
+            against_polars=options.against is not None,
+            watch=options.watch,
+            as_json=options.json,
+        )
+    finally:
+        if options.engine == "spark":
+            from headrace.spark import close_session
+
+            close_session()
     return 0 if all(result["correct"] for result in results) else 1
 
 
@@ -181,7 +201,7 @@ def _add_node(kinds: Commands[argparse.ArgumentParser]) -> None:
         "--seconds", type=seconds, default=5.0, help="the measure of all times (default: 5)"
     )
     node.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
-    node.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
+    node.add_argument("--plot", type=Path, metavar="PATH", help="draw how good the figures are")
     form = node.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
     form.add_argument("--markdown", action="store_true", help="a table for the documentation")
@@ -197,7 +217,7 @@ def _node(options: argparse.Namespace) -> int:
         writable(options.plot)
     results = node.run(
         options.figure,
-        settings=Settings(options.seconds, options.rows or ROWS),
+        settings=Settings.lasting(options.seconds, options.rows or ROWS),
         as_json=options.json,
         markdown=options.markdown,
         plot=options.plot,
@@ -235,3 +255,35 @@ def _stage(options: argparse.Namespace) -> int:
     settings = Settings(rows=options.rows, repeat=options.repeat)
     stage.run(options.figure, settings=settings, as_json=options.json, plot=options.plot)
     return 0  # a missed figure is a finding, not a failure of the command
+
+
+# ---- spark -----------------------------------------------------------------------------------
+
+
+def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
+    spark = kinds.add_parser("spark", help="pipelines on Spark, as ratios to Spark's own ways")
+    spark.add_argument("--json", action="store_true", help="one JSON line per case, nothing else")
+    spark.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        type=_case,
+        metavar="NAME",
+        help="only this case; may be given again",
+    )
+    spark.add_argument(
+        "--rows-scale",
+        type=_scale,
+        default=1.0,
+        metavar="F",
+        help="so many times the rows of each case (default: 1)",
+    )
+    spark.set_defaults(command=_spark)
+
+
+def _spark(options: argparse.Namespace) -> int:
+    from .spark import command
+
+    results = command.run(options.case, scale=options.rows_scale, as_json=options.json)
+    # a missed ratio is a finding, not a failure of the command; a wrong result is
+    return 0 if all(result["correct"] is not False for result in results) else 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import headrace as hr
 from headrace.workloads import ysb as workload
+from headrace.write import Output
 
 from . import chain, first_result
 from .machine import Usage
@@ -33,10 +34,16 @@ class Settings:
     rows: int = ROWS
     runs: int = 20
     queries: int = 100
-    chain_rows: int = chain.ROWS
+    chain_rows: int = chain.ROWS  # of the longest chain
     chain_lengths: tuple[int, ...] = chain.LENGTHS
     start_rows: int = first_result.ROWS
     starts: int = 5
+
+    @classmethod
+    def lasting(cls, seconds: float, rows: int = ROWS) -> Settings:
+        """Settings in which chains, too, take a time in proportion to `seconds`."""
+        chain_rows = max(1, round(chain.ROWS * seconds / cls.seconds))
+        return cls(seconds, rows, chain_rows=chain_rows)
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,6 @@ def _ratio_to_polars(runs: list[dict[str, Any]]) -> Found:
         "ratios": ratios,
         "polars_threads": runs[0]["against"]["polars"]["threads"],
         "cores_used": statistics.median(run["cores_used"] for run in runs),
-        "load_before": max(run["load_before"] or 0 for run in runs),
         "copied_columns": runs[0]["copied_columns"],
     }
     return Found(statistics.median(ratios), _all_right(runs), details)
@@ -226,11 +232,16 @@ def _starts(bench: Bench) -> dict[str, Found]:
 
 def _idle(bench: Bench) -> dict[str, Found]:
     """The processor time of an engine whose sources, replayed and in Python, say nothing."""
-    data = workload.make(1000)
-    replayed = workload.pipeline(workload.replayed(data, rate=SILENT), data.campaigns)
-    outputs = [replayed.write.null(), hr.read.index(rate=SILENT).write.null()]
-    with Queries(outputs, How(ENGINE, 2)) as queries:
-        queries.await_that(lambda: all(job.status == "running" for job in queries.jobs))
+    data, how = workload.make(1000), How(ENGINE, 2)
+
+    def outputs(**load: Any) -> list[Output]:
+        views = workload.pipeline(workload.replayed(data, **load), data.campaigns)
+        return [views.write.null(), hr.read.index(**load).write.null()]
+
+    with Queries(outputs(rows=1000), how) as queries:  # so that nothing is compiled later
+        queries.await_end()
+    with Queries(outputs(rate=SILENT), how) as queries:
+        queries.await_that(lambda: all(job.metrics() for job in queries.jobs))
         time.sleep(SETTLE_SECONDS)
         bench.say("sources are silent")
         usage = Usage()

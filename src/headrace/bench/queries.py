@@ -4,8 +4,8 @@
         queries.await_rows()
         queries.stop()
 
-The node engine runs all of them at once. The other engines run a query per call of `hr.run`, which
-waits for its end, so each gets a thread here.
+The node engine runs all of them on the same workers. On Spark, `hr.run` waits for the end of a
+query, so each gets a thread here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Any
 
@@ -68,8 +69,6 @@ class OwnThread:
         how, options = self._how, self._how.options()
         if how.engine == "spark":
             options["master"] = f"local[{how.workers}]"
-        elif how.engine == "node":
-            options["workers"] = how.workers
         try:
             # a short run may be over before it is looked at
             self._job = hr.run(self._output, engine=how.engine, watch=self._look, **options)
@@ -92,7 +91,7 @@ class OwnThread:
         """How far the job is; None before it starts."""
         return None if self._job is None else self._job.progress()
 
-    def stop(self, timeout: float | None = None) -> None:
+    def stop(self) -> None:
         """Read no more; what was read is finished."""
         self._stopping = True
 
@@ -114,13 +113,24 @@ class Queries:
 
     def __enter__(self) -> Queries:
         self.started = time.perf_counter()
-        if self._how.engine == "node" and hasattr(hr, "Engine"):
-            engine = self._resources.enter_context(hr.Engine(workers=self._how.workers))
+        try:
             for output in self._outputs:
-                self.jobs.append(engine.submit(output, **self._how.options()))
-        else:
-            self.jobs = [OwnThread(output, self._how) for output in self._outputs]
+                self.jobs.append(self._started(output))
+        except BaseException:
+            self._resources.close()
+            raise
         return self
+
+    @cached_property
+    def _engine(self) -> hr.Engine:
+        return self._resources.enter_context(hr.Engine(workers=self._how.workers))
+
+    def _started(self, output: Output) -> Any:
+        if self._how.engine == "node":
+            return self._engine.submit(output, **self._how.options())
+        if self._how.engine == "thread":
+            return hr.start(output, engine="thread", **self._how.options())
+        return OwnThread(output, self._how)
 
     def __exit__(
         self,
@@ -128,10 +138,12 @@ class Queries:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for job in self.jobs:  # after an error, or Ctrl-C
-            if job.status not in OVER:
-                job.stop(timeout=STOP_SECONDS)
-        self._resources.close()
+        try:
+            if not self.are_over:  # after an error, or Ctrl-C
+                with suppress(Exception):
+                    self.stop()
+        finally:
+            self._resources.close()
 
     def rows(self) -> list[int]:
         """How many rows each query has read."""
@@ -169,7 +181,7 @@ class Queries:
     def stop(self) -> None:
         """Read no more, and wait until what was read is finished."""
         for job in self.jobs:
-            job.stop(timeout=STOP_SECONDS)
+            job.stop()
         self.await_end()
 
     def await_end(self, timeout: float = STOP_SECONDS) -> None:

@@ -3,7 +3,7 @@
 A table of events is replayed round after round; the source copies all seven columns in, unless
 told to prune. Every run is checked in full: all windows that closed, against NumPy. Rates are
 those between the moment when every query has given its first result (at a rate: has read its first
-rows) and the moment when they are told to stop.
+rows) and the moment when all that was read is finished.
 """
 
 from __future__ import annotations
@@ -129,7 +129,6 @@ class YsbBench:
             if load.rate is None:
                 queries.await_that(lambda: all(each.first is not None for each in results))
             span = self._observe(queries, load.seconds, say, watch)
-            queries.stop()
             read, jobs = queries.rows(), queries.jobs
             late = sum(job.progress().late_rows for job in jobs)
             latencies = worst_of(jobs)
@@ -171,9 +170,9 @@ class YsbBench:
     def _observe(
         self, queries: Queries, seconds: float, say: Said, watch: Watch | None
     ) -> Observed:
-        """Look on for so many seconds."""
+        """Look on for so many seconds, then stop the queries."""
         usage, before, began = Usage(), sum(queries.rows()), time.perf_counter()
-        rows, now, said = before, began, began
+        now, said = began, began
         while now < began + seconds:
             time.sleep(min(LOOK_SECONDS, began + seconds - now))
             queries.raise_errors()
@@ -185,7 +184,9 @@ class YsbBench:
                 say(f"{now - began:.0f} of {seconds:g} s, {short(rate)} events/s")
             if watch is not None:
                 watch(queries.jobs[0])
-        return Observed(rows - before, now - began, usage.cores(), usage.resident)
+        queries.stop()
+        seconds, cores = time.perf_counter() - began, usage.cores()
+        return Observed(sum(queries.rows()) - before, seconds, cores, usage.resident)
 
 
 def _copied(output: Output, how: How) -> dict[str, Any]:

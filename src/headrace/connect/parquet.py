@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+from headrace.plan.types import DataType
 
 from .files import FileSource, Place, check_columns
 from .memory import stored_maximum
 from .parquet_files import ParquetContent
 from .parquet_format import ParquetFormat
+
+Bound = tuple[int, int, int, Any]  # number, first row, row behind, largest value of a column
 
 
 class ParquetSource(FileSource):
@@ -37,6 +43,7 @@ class ParquetSource(FileSource):
 
     def __init__(self, path: str | os.PathLike[str], *, schema: Any = None) -> None:
         super().__init__(path, ParquetFormat(), schema=schema)
+        self._kept: dict[tuple[str, str], tuple[tuple[int, int], list[Bound]]] = {}
 
     def maximum(self, column: str, channel: str, position: Place | None) -> Any:
         """The largest value of a column before a position (None: in all files), in stored form.
@@ -48,17 +55,43 @@ class ParquetSource(FileSource):
         base, names = self._between(None, position)
         found = []
         for name in names:
-            content = ParquetContent(base / name, name)
-            check_columns(content, self._schema.select([column]))
             last = name == names[-1] and position is not None
-            limit = position["row"] if position is not None and last else content.rows
-            for group, first, end in content.groups():
-                # Bounds of texts may be shortened, so that they are no values of the column.
-                known = None if kind.is_text else content.range(group, column, kind).high
-                if end <= limit and known is not None:
+            limit = position["row"] if position is not None and last else None
+            for group, first, end, known in self._bounds(base, name, column):
+                if known is not None and (limit is None or end <= limit):
                     found.append(known)
-                elif first < limit:
-                    values = content.file.read_row_group(group, [column])[column]
-                    found.append(stored_maximum(values.slice(0, limit - first), kind))
-            content.close()
+                elif limit is None or first < limit:
+                    rows = end - first if limit is None else limit - first
+                    found.append(_read_maximum(base / name, name, group, column, rows, kind))
         return max((value for value in found if value is not None), default=None)
+
+    def _bounds(self, base: Path, name: str, column: str) -> list[Bound]:
+        """The row groups of a file and the largest value of a column in each, if it is known.
+
+        They are kept as long as the file stays as it is: a planner asks again for every batch.
+        """
+        path, kind = base / name, self._schema[column]
+        with suppress(FileNotFoundError):  # what is opened below says it better
+            stat = path.stat()
+            state = (stat.st_size, stat.st_mtime_ns)
+            kept = self._kept.get((name, column))
+            if kept is not None and kept[0] == state:
+                return kept[1]
+        content = ParquetContent(path, name)
+        check_columns(content, self._schema.select([column]))
+        made: list[Bound] = []
+        for group, first, end in content.groups():
+            # Bounds of texts may be shortened, so that they are no values of the column.
+            known = None if kind.is_text else content.range(group, column, kind).high
+            made.append((group, first, end, known))
+        content.close()
+        self._kept[name, column] = state, made
+        return made
+
+
+def _read_maximum(path: Path, name: str, group: int, column: str, rows: int, kind: DataType) -> Any:
+    """The largest value in the first rows of a row group, which are read for it."""
+    content = ParquetContent(path, name)
+    values = content.file.read_row_group(group, [column])[column]
+    content.close()
+    return stored_maximum(values.slice(0, rows), kind)

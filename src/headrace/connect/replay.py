@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.plan.connector import Batch
+from headrace.plan.connector import Batch, Rounds
 from headrace.plan.durations import in_units_of
 from headrace.plan.errors import DataError
 from headrace.plan.expression_types import ExpressionError
@@ -75,6 +76,19 @@ class ReplaySource:
         self._parts = _shares(whole, channels)
         self._rows, self._rate = rows, Rate.of(rate)
         self._clock = clock or WallClock()
+
+    @property
+    def rate(self) -> Rate | None:
+        """The rate of each channel, for an engine that keeps it itself (see `unpaced`)."""
+        if self._rate is None or not isinstance(self._clock, WallClock):
+            return None
+        return self._rate.shared(len(self._parts))
+
+    def unpaced(self) -> ReplaySource:
+        """The same rows, all of them due at once."""
+        made = copy.copy(self)
+        made._rate = None
+        return made
 
     def _checked_span(self, span: Any, whole: pa.RecordBatch) -> int:
         assert self.time is not None
@@ -159,9 +173,10 @@ class ReplaySource:
         ]
         return max(found, default=None)
 
-    def round(self, channel: str) -> pa.RecordBatch:
-        """The rows of one round of a channel, as they are in round 0: what to copy from."""
-        return self._part(channel)
+    def rounds(self, channel: str) -> Rounds:
+        """What a channel gives, for an engine that reads it without polling."""
+        count = self._count(int(channel))
+        return Rounds(self._part(channel), self.time, self.span, count)
 
     def committed(self, channel: str, position: int) -> None:
         """Nothing to do: the table stays."""

@@ -22,7 +22,7 @@ from headrace.spark.java import NoJava, find_java, use_java
 
 from . import places
 from .errors import DevError, Unavailable
-from .processes import HOST, death_follows, free_port, in_use, last_line, until
+from .processes import HOST, death_follows, free_port, in_use, is_alive, last_line, until
 
 PORT = 7077
 START_SECONDS = 90.0
@@ -243,7 +243,7 @@ def _descendants(pid: int) -> list[Any]:
 
 
 def _alive(processes: list[Any]) -> list[Any]:
-    return [process for process in processes if process.is_running()]
+    return [process for process in processes if is_alive(process)]
 
 
 def _signal(pid: int, number: int) -> None:

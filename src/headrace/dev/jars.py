@@ -27,6 +27,7 @@ class Program:
     main: Coordinates
     beside: tuple[Coordinates, ...]
     java: int  # the oldest that it runs on
+    alone: bool = False  # nothing but these jars: what they need is there already
 
     @property
     def version(self) -> str:
@@ -52,7 +53,7 @@ _IVY_FILE = """\
   <dependencies>{dependencies}</dependencies>
 </ivy-module>
 """
-_DEPENDENCY = '<dependency org="{}" name="{}" rev="{}" conf="default->default"/>'
+_DEPENDENCY = '<dependency org="{}" name="{}" rev="{}" conf="default->{}"/>'
 
 
 def fetched(program: Program) -> Path | None:
@@ -94,7 +95,8 @@ def _ivy(program: Program) -> Path:
 
 
 def _run_ivy(chosen: str, ivy: Path, program: Program, work: Path) -> None:
-    wanted = "".join(_DEPENDENCY.format(*each) for each in (program.main, *program.beside))
+    taken = "master" if program.alone else "default"
+    wanted = "".join(_DEPENDENCY.format(*each, taken) for each in (program.main, *program.beside))
     (work / "ivy.xml").write_text(_IVY_FILE.format(dependencies=wanted))
     # Ivy writes to folders of its own below the user's home, unless told otherwise.
     command = [chosen, f"-Divy.default.ivy.user.dir={work / 'user'}", "-jar", str(ivy)]

@@ -9,6 +9,8 @@ import socket
 import time
 from collections.abc import Callable
 
+import psutil
+
 HOST = "127.0.0.1"
 
 
@@ -26,6 +28,14 @@ def until(holds: Callable[[], bool], seconds: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Does a process still run? One that nobody has asked for its exit code does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def free_port() -> int:

@@ -12,10 +12,8 @@ import threading
 from collections.abc import Callable
 
 from headrace.node.futex import HAS_FUTEX, Word, wait
-from headrace.node.growth import ring_bell
+from headrace.node.growth import hang_bell, has_asked, ring_bell, times_rung, wants_more
 from headrace.node.memory import BlockPool, Memory
-from headrace.node.pool import available
-from headrace.stage.memory.atomics import exchange, load_acquire, store_release
 from headrace.stage.memory.records import compiled
 
 LOOK_NS = 100_000_000  # looks at the bell at least this often
@@ -65,9 +63,8 @@ class Allocator:
 
     def watch(self, pool: BlockPool) -> None:
         """Hear the bell of a pool. If it has asked before, it is served now."""
-        store_release(pool.record, "bell", self._bell.address)
         pool.bell = self._bell  # lives as long as a worker may ring it
-        if load_acquire(pool.record, "asked"):
+        if hang_bell(pool.record, self._bell.address):
             ring_bell(self._bell.address)
 
     def detach(self, memory: Memory) -> None:
@@ -100,7 +97,7 @@ class Allocator:
     def _run(self) -> None:
         heard = 0
         while not self._stop.is_set():
-            rung = load_acquire(self._bell, "value")
+            rung = times_rung(self._bell.address)
             if rung != heard:
                 heard = rung
                 self._answer()
@@ -114,7 +111,7 @@ class Allocator:
         with self._changed:
             memories = list(self._memories)
         for memory in memories:
-            asking = [pool for pool in list(memory.pools) if load_acquire(pool.record, "asked")]
+            asking = [pool for pool in list(memory.pools) if has_asked(pool.record)]
             if not asking:
                 continue
             with self._changed:
@@ -130,10 +127,8 @@ class Allocator:
                     self._changed.notify_all()
 
     def _serve(self, memory: Memory, pool: BlockPool) -> None:
-        # First forget the question, then look: who asks from now on rings again.
-        exchange(pool.record, "asked", 0)
         grown = False
-        while available(pool.record) < pool.record.low and memory.grow(pool):
+        while wants_more(pool.record) and memory.grow(pool):
             grown = True
         if grown and self._on_room is not None:
             self._on_room(pool)

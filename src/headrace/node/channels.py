@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.plan.connector import Reader
+from headrace.plan.connector import Reader, Rounds
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import WATERMARK, Source
 from headrace.plan.schema import Schema
@@ -32,13 +32,14 @@ class Channel:
     ) -> None:
         self.source, self.record, self._life = source, record, life
         connector = source.connector
-        unpaced = getattr(connector, "unpaced", None)
+        rate = getattr(connector, "rate", None)
         self._pace: Any = None
-        if unpaced is not None and connector.rate is not None:
-            self._pace, connector = new_pace(connector.rate, 0), unpaced()
+        if rate is not None:  # compiled code keeps it, to the microsecond
+            self._pace, connector = new_pace(rate, 0), connector.unpaced()
             record.pace = self._pace.address
         names = [n for n in source.schema.names if n != WATERMARK]
         self.reader: Reader = connector.open(name, None, None, names, source.predicate)
+        rounds = getattr(connector, "rounds", None)
         self._layout = Layout.of(Schema(tuple(f for f in source.schema if f.name != WATERMARK)))
         self._feeds: deque[tuple[Feed, Any]] = deque()
         self._nap = NAP
@@ -49,6 +50,8 @@ class Channel:
             record.clock = self._clock.address
             assert isinstance(source.clock.time, Column)
             record.time = names.index(source.clock.time.name)
+        if rounds is not None:
+            self._read_rounds(rounds(name), names)
 
     def start(self) -> None:
         """Its rows are due from now on."""
@@ -76,6 +79,17 @@ class Channel:
         record.fill = self._life.fill(feed.only_copies)
         record.feed, record.users = feed.address, users.address
         record.offset, record.end = 0, feed.rows
+
+    def _read_rounds(self, rounds: Rounds, names: list[str]) -> None:
+        """The same rows again and again: no polling is needed."""
+        record = self.record
+        self._offer(Feed(self._layout, rounds.rows))
+        record.rounds, record.span = 1, rounds.span
+        record.count = -1 if rounds.count is None else rounds.count
+        if rounds.time in names:
+            record.moved = names.index(rounds.time)
+        else:
+            record.span = 0
 
     def _forget(self) -> None:
         """Let go of the batches that nobody reads any more."""

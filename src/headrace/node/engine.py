@@ -103,6 +103,7 @@ class NodeEngine:
     def query(self, plan: Plan, capacity: int, budget: int | None = None) -> Query:
         """A query for this engine; it begins when it is run."""
         self._check()
+        self.life.prepare()
         return Query(self, plan, capacity, budget)
 
     def _check(self) -> None:

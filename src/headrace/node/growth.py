@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
 from headrace.node.futex import Word, wake
-from headrace.node.pool import take
-from headrace.stage.memory.atomics import exchange, fetch_add, load_acquire, load_relaxed
+from headrace.node.pool import available, take
+from headrace.stage.memory.atomics import (
+    exchange,
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    load_sc,
+    store_release,
+    store_sc,
+)
 from headrace.stage.memory.records import compiled
 
 
@@ -37,11 +45,47 @@ def draw(pool):
 
 @compiled
 def ask(pool):
-    """Ring the bell, unless that was done and is not answered yet."""
-    if load_relaxed(pool, "asked") == 0 and exchange(pool, "asked", 1) == 0:
-        bell = load_acquire(pool, "bell")
+    """Ring the bell, unless that was done and is not answered yet.
+
+    A taker changes the top and then looks at the question; the allocator takes the question back
+    and then looks at the top. All four are sequentially consistent, so one of them sees the other.
+    """
+    if load_sc(pool, "asked") == 0 and exchange(pool, "asked", 1) == 0:
+        bell = load_sc(pool, "bell")
         if bell != 0:
             ring_bell(bell)
+
+
+@compiled
+def wants_more(pool):
+    """For the allocator: answers the pool's question; is another chunk needed?"""
+    exchange(pool, "asked", 0)  # first: who asks after our look rings again
+    return available(pool) < load_relaxed(pool, "low")
+
+
+@compiled
+def has_asked(pool):
+    """Is there a question that was not answered?"""
+    return load_acquire(pool, "asked") != 0
+
+
+@compiled
+def set_low(pool, low):
+    """Let who takes ask when fewer than `low` blocks are free; 0: never more."""
+    store_release(pool, "low", low)
+
+
+@compiled
+def hang_bell(pool, bell):
+    """Let the pool ring this bell; gives whether it has asked before, and maybe nobody heard."""
+    store_sc(pool, "bell", bell)
+    return load_sc(pool, "asked") != 0
+
+
+@compiled
+def times_rung(bell):
+    """Changes whenever the bell rings; what was done before the ring is seen after this."""
+    return load_acquire(Word(bell), "value")
 
 
 @compiled

@@ -7,7 +7,7 @@ thousands of small pipelines that nobody wants to compile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from headrace.stage.memory.calls import address_of
@@ -30,6 +30,17 @@ class Life:
         self.work, self.ready, self.stop_all = map(self.of, (work, ready, stop_all))
         self.next_input, self.unlock = self.of(next_input), self.of(unlock)
         self.finish_slice, self.finish_mark = self.of(finish_slice), self.of(finish_mark)
+
+    @cached_property
+    def _prepared(self) -> bool:
+        if self.is_compiled:
+            self.address(work)
+            self.address(fill_copied)
+        return True
+
+    def prepare(self) -> None:
+        """Compile what every query needs, where it is not in the cache: it takes seconds."""
+        assert self._prepared
 
     def of(self, function: Any) -> Callable[..., Any]:
         """A compiled function in this life."""

@@ -26,11 +26,11 @@ from typing import Any
 
 from headrace.node.blocks import record_of
 from headrace.node.chunk import Chunk, chunk_bytes
+from headrace.node.growth import set_low
 from headrace.node.pool import adopt, available, new_pool
 from headrace.plan.errors import MemoryBudgetError
 from headrace.stage.blocks.block import Block
 from headrace.stage.blocks.layout import Layout
-from headrace.stage.memory.atomics import store_release
 
 
 class BlockPool:
@@ -104,12 +104,12 @@ class BlockPool:
         for block in chunk.blocks:
             adopt(self.record, block)
         if self.count < self.most:  # half a chunk: time enough to make the next one
-            store_release(self.record, "low", (self._per_chunk + 1) // 2)
+            set_low(self.record, (self._per_chunk + 1) // 2)
         else:
             self._stop_growing()
 
     def _stop_growing(self) -> None:
-        store_release(self.record, "low", 0)
+        set_low(self.record, 0)
 
     def _release(self) -> None:
         self._stop_growing()

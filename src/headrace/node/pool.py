@@ -21,6 +21,7 @@ from headrace.stage.memory.atomics import (
     exchange,
     load_acquire,
     load_relaxed,
+    load_sc,
     pause,
     store_relaxed,
 )
@@ -141,7 +142,7 @@ def give(pool, block):
 @compiled
 def available(pool):
     """How many blocks are free: true only for a moment."""
-    number = load_acquire(pool, "top") % VERSION - 1
+    number = load_sc(pool, "top") % VERSION - 1  # sc for `growth.wants_more`
     if number < 0:
         return 0
     return load_relaxed(NodeBlock(pool.blocks[number]), "height")

@@ -33,6 +33,7 @@ from headrace.node.unit import (
 )
 from headrace.stage.blocks.arrow import copy_block, fill_block
 from headrace.stage.blocks.arrow_text import FeedRecord
+from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import FOREVER, NEVER, ChannelRecord, ClockRecord, observe_block
 from headrace.stage.memory.atomics import cas, fetch_add, load_relaxed, pause, store_release
 from headrace.stage.memory.calls import call
@@ -52,6 +53,8 @@ class Request:
     count: i64
     clock: i64  # 0: the source has none
     channel: i64
+    shift: i64  # added to the times
+    time: i64  # their column
 
 
 @record
@@ -67,12 +70,17 @@ class ChannelFeed:
     over: i64  # its end was claimed
     largest: i64 = line()  # time so far
     claimed: i64  # rows so far
+    shift: i64  # of the times in this round
     wake_at: i64  # ns: ask not before
     source: i64 = line()  # fixed: its number
     fill: i64  # address of the function that fills and observes; depends on the columns
     clock: i64
     time: i64  # the column with the time, or -1
     pace: i64  # 0: as fast as possible
+    moved: i64  # the column that is moved in every round
+    rounds: i64  # 1: when all rows are claimed, they come again
+    span: i64  # and their times are so much later
+    count: i64  # of rows in all; -1: no end
 
 
 @record
@@ -119,7 +127,11 @@ def fill_mixed(address):
 
 @compiled
 def observe(request):
-    """Write the watermarks of the rows, where the source has a clock."""
+    """Move the times of a round, and write the watermarks where the source has a clock."""
+    if request.shift != 0:
+        times = i64s(BlockRecord(request.block).columns[request.time].data)
+        for row in range(request.count):
+            times[row] += request.shift
     if request.clock != 0:
         observe_block(request.clock, request.channel, request.block, request.block)
     return 0
@@ -236,6 +248,7 @@ def claim(unit, split, draining):
             unlock(channel)
             continue
         split.channel = place
+        begin_round(channel)
         if channel.offset == channel.end and channel.ended == 0 and draining == 0:
             unit.request = POLL
             return HOST  # with the lock
@@ -251,9 +264,19 @@ def claim(unit, split, draining):
 
 
 @compiled
+def begin_round(channel):
+    """All rows were claimed, and come again, later."""
+    if channel.rounds != 0 and channel.offset == channel.end and channel.end > 0:
+        channel.offset = 0
+        channel.shift += channel.span
+
+
+@compiled
 def take_rows(shared, channel, split, draining, moment):
     """Claim rows of a channel that is ours; False: none is due yet."""
     left = channel.end - channel.offset if draining == 0 else 0
+    if channel.rounds != 0 and channel.count >= 0:
+        left = min(left, channel.count - channel.claimed)
     count = min(shared.rows, left)
     split.due = moment
     if channel.pace != 0 and left > 0:
@@ -265,6 +288,7 @@ def take_rows(shared, channel, split, draining, moment):
         split.due = due_time(pace, channel.claimed + count - 1)
     request = split.request
     request.feed, request.offset, request.clock = channel.feed, channel.offset, channel.clock
+    request.shift, request.time = channel.shift, channel.moved
     split.end = channel.offset + count
     split.users, split.clock.largest = 0, channel.largest
     if count > 0:
@@ -275,6 +299,8 @@ def take_rows(shared, channel, split, draining, moment):
     channel.offset += count
     channel.claimed += count
     ended = channel.ended != 0 and channel.offset == channel.end
+    if channel.rounds != 0 and channel.claimed == channel.count:
+        ended = True
     split.ended = ENDED if ended else (STOPPED if draining != 0 else 0)
     if split.ended != 0:
         channel.over = 1
@@ -290,4 +316,4 @@ def largest_time(channel, count):
     largest = NEVER
     for row in range(count):
         largest = max(largest, values[row])
-    return largest
+    return largest + channel.shift

@@ -15,7 +15,7 @@ from .numbers import short
 
 RATE_SECONDS = 1.0  # the current rate is that of the last second
 Operators = Mapping[str, Mapping[str, Any]]
-SPENT = ("busy", "starved", "blocked")
+WAITING = ("starved", "blocked")
 HEADINGS = {
     "in": "in/s",
     "out": "out/s",
@@ -113,9 +113,10 @@ def _cells(
 
 def _shares(measured: Mapping[str, Any], computes: bool, seconds: float) -> dict[str, str]:
     """How an operator spends its time: of all that it was watched, or of the run's."""
-    times = {kind: measured[kind] for kind in SPENT if kind in measured}
-    whole = sum(times.values())
-    if len(times) > 1 and whole > 0:
+    times = {kind: measured[kind] for kind in WAITING if kind in measured}
+    if times:
+        times = {"busy": measured["seconds"], **times}
+        whole = max(sum(times.values()), 1e-9)
         return {kind: f"{part / whole:.0%}" for kind, part in times.items()}
     if computes and seconds > 0:
         return {"busy": f"{measured['seconds'] / seconds:.0%}"}

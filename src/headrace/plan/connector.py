@@ -28,6 +28,20 @@ class Batch:
     ended: bool = False
 
 
+@dataclass(frozen=True)
+class Rounds:
+    """Rows of a channel that come again and again: what an engine needs to read them by itself.
+
+    In every round after the first, the column `time` is moved by `span` (in stored form). `count`
+    rows come in all; None: there is no end.
+    """
+
+    rows: pa.RecordBatch
+    time: str | None
+    span: int
+    count: int | None
+
+
 class Reader(Protocol):
     """One channel, read from a position on by one thread."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .site import Site
 
+IN_OPERATOR = "in operator"  # how the note of an error begins that was explained
+
 
 class HeadraceError(Exception):
     """The base of all errors that headrace raises itself."""

@@ -11,8 +11,21 @@ Between them travel letters (`wire.py`): few rows, each with a block of many row
 
 from __future__ import annotations
 
-from .explain import explain_on_spark
-from .job import SparkJob, start
-from .session import close_session
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .explain import explain_on_spark
+    from .job import SparkJob, start
+    from .session import close_session
 
 __all__ = ["SparkJob", "close_session", "explain_on_spark", "start"]
+
+_MODULES = {"close_session": ".session", "explain_on_spark": ".explain"}  # the others: .job
+
+
+def __getattr__(name: str) -> Any:
+    """Each is loaded when it is asked for: Spark's helper processes need only parts of this."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES.get(name, ".job"), __name__), name)

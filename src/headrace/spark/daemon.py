@@ -1,15 +1,19 @@
-"""The parent of Spark's Python workers, with our modules loaded: workers are forked from it.
+"""The parent of Spark's Python workers: they are forked from it, with our modules loaded.
 
-A worker that imports Numba and the stages by itself needs more than a second for it.
+A worker that imports Numba and the stages by itself needs more than a second for it. Spark starts
+a parent for each kind of worker; only those that run tasks compute, and the others, which ask for
+schemas and offsets, do without.
 """
 
 from __future__ import annotations
 
+import sys
+
 from pyspark.daemon import manager
 
-from . import frames, keyed, outgoing, source
-
-__all__ = ["frames", "keyed", "outgoing", "source"]
+TASKS = "pyspark.worker"  # the module of the workers that run tasks
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == [TASKS]:
+        from . import frames, keyed, outgoing, processor, running, source  # noqa: F401
     manager()

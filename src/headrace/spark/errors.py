@@ -13,8 +13,7 @@ import re
 import traceback
 from typing import Any
 
-from headrace.plan.errors import HeadraceError
-from headrace.stage.failure import IN_OPERATOR
+from headrace.plan.errors import IN_OPERATOR, HeadraceError
 
 MOST_LINES = 12
 # An error of ours in the text of another: up to an empty line, or to what Java says behind it.
@@ -77,5 +76,6 @@ def of_spark(error: BaseException) -> SparkError:
     found = re.findall(r"^\s*((?:[\w.]+(?:Error|Exception|Interrupt|Exit))(?:: .*)?)$", text, re.M)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     first = lines[:2]
-    last = [line for line in found[-2:] if line not in first]
+    lost = re.findall(r"Lost task [^:\n]*: (.*)$", text, re.M)  # why a task failed for good
+    last = [line for line in [*lost[-1:], *found[-2:]] if line not in first]
     return SparkError("Spark: " + "\n  ".join([*first, *last])[: 200 * MOST_LINES])

@@ -6,8 +6,9 @@ what has changed in Spark's state store. The batch is committed by Spark, with t
 
 A stage stays in the worker between batches, under the random token of the snapshot that was saved
 last. Another attempt, or another worker, may have saved another one since: then the tokens differ
-and the stage is built from the state store. A counter would not do, because an attempt that failed
-may have cached the same number with other rows.
+and the stage is built from the state store; where its own token is one of those that the saved
+state was made of, it only catches up with what came behind. A counter would not do, because an
+attempt that failed may have cached the same number with other rows.
 """
 
 from __future__ import annotations
@@ -15,9 +16,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
-
-import pandas as pd
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from headrace.plan.nodes import Received
 from headrace.plan.planner import StagePlan
@@ -29,50 +27,33 @@ from .moving import merged, read_parts, write_part
 from .running import StageTask
 from .shipment import Shipment, receive, sender_of_shard
 from .source import PASSING
-from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Letter, by_sender, from_columns, unpack
+from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Letter, by_sender, unpack
 
+SAVED = "saved"  # the name of the piece that lists the others
 PIECE_BYTES = 1 << 20  # a snapshot is kept in pieces of at most so many bytes
 MOST_SNAPSHOTS = 16  # of a stage before a new base, however small the deltas are
 MOST_CACHED = 64  # stages that a worker holds
 MOST_BYTES = 2 << 30  # of state in them; one stage is held in any case
 
 _cached: dict[tuple[str, int, int], tuple[str, Stage]] = {}  # by job, stage and shard
+_sizes: dict[tuple[str, int, int], int] = {}  # of their state, when they were put there
 
 
-class KeyedLevel(StatefulProcessor):
-    """All stages behind the same number of exchanges, for the shard that is its key."""
+class KeyedLevel:
+    """All stages behind the same number of exchanges, for one shard; `pieces` is its state."""
 
-    def __init__(self, path: str, level: int) -> None:
-        self._path, self._level = path, level
+    def __init__(self, path: str, level: int, pieces: Any) -> None:
+        self._path, self._level, self._pieces = path, level, pieces
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """See StatefulProcessor."""
-        self._saved = handle.getValueState("saved", "value string")
-        self._pieces = handle.getMapState("pieces", "name string", "value binary")
-
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
-        """See StatefulProcessor."""
-        letters = [
-            letter
-            for frame in rows
-            for letter in from_columns(frame[name] for name in Letter._fields)
-        ]
-        for letter in self._handle(int(key[0]), letters):
-            yield pd.DataFrame([letter], columns=list(Letter._fields))
-
-    def close(self) -> None:
-        """See StatefulProcessor."""
-
-    # ---- one batch of a shard ----------------------------------------------------------------
-
-    def _handle(self, label: int, letters: list[Letter]) -> Iterator[Letter]:
+    def handle(self, label: int, letters: list[Letter]) -> Iterator[Letter]:
+        """Work off the letters of a micro-batch; gives letters for the stages behind."""
         shipment = receive(self._path)
         plans = shipment.levels[self._level]
         own = {plan.number for plan in plans}
         yield from (letter for letter in letters if letter.target not in own)
         shard = shipment.shard_of[label]
-        state = self._saved.get()
-        saved: dict[str, Any] = json.loads(state[0]) if state is not None else {}
+        state = self._pieces.getValue((SAVED,))
+        saved: dict[str, Any] = json.loads(bytes(state[0])) if state is not None else {}
         changed = False
         try:
             for plan in plans:
@@ -89,7 +70,7 @@ class KeyedLevel(StatefulProcessor):
             yield Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, carry(error))
             return
         if changed:
-            self._saved.update((json.dumps(saved),))
+            self._pieces.updateValue((SAVED,), (json.dumps(saved).encode(),))
 
     def _leave(
         self, shipment: Shipment, plan: StagePlan, shard: int, saved: dict[str, Any]
@@ -152,15 +133,17 @@ class KeyedLevel(StatefulProcessor):
         token, stage = _cached.pop(key, ("", None))
         if stage is not None and known is not None and token == known["token"]:
             return stage, True
+        listed = known["snapshots"] if known is not None else []
+        tokens = [made for _, _, made in listed]
+        if stage is not None and token in tokens:  # another worker has gone on from there
+            newer = listed[tokens.index(token) + 1 :]
+            stage.restore(*self._snapshots(plan, newer))
+            return stage, False
         if stage is not None:
             stage.close()
         stage = Stage(plan, capacity=shipment.capacity, compiled=shipment.compiled)
         if known is not None:
-            snapshots = [
-                Snapshot.from_bytes(self._load(plan, number, pieces))
-                for number, pieces in known["snapshots"]
-            ]
-            stage.restore(*snapshots)
+            stage.restore(*self._snapshots(plan, listed))
         elif shipment.moved:
             self._take_over(shipment, plan, key[-1], stage)
         for node in plan.inputs:
@@ -187,7 +170,7 @@ class KeyedLevel(StatefulProcessor):
         follows = known is not None and len(before) < MOST_SNAPSHOTS
         made = stage.snapshot(known["token"] if follows else None)
         if made.since is None:  # a base: what was before it is not needed any more
-            for number, pieces in before:
+            for number, pieces, _ in before:
                 for piece in range(pieces):
                     self._pieces.removeKey((_piece_name(plan, number, piece),))
             before = []
@@ -199,10 +182,13 @@ class KeyedLevel(StatefulProcessor):
             self._pieces.updateValue((name,), (content[start : start + PIECE_BYTES],))
         entry = {
             "token": made.token,
-            "snapshots": [*before, [number, len(starts)]],
+            "snapshots": [*before, [number, len(starts), made.token]],
             "next": number + 1,
         }
         return made.token, entry, len(content)
+
+    def _snapshots(self, plan: StagePlan, listed: list[Any]) -> list[Snapshot]:
+        return [Snapshot.from_bytes(self._load(plan, number, n)) for number, n, _ in listed]
 
     def _load(self, plan: StagePlan, number: int, pieces: int) -> bytes:
         found = []
@@ -222,10 +208,12 @@ def _keep(key: tuple[str, int, int], token: str, stage: Stage) -> None:
     for other in [k for k in _cached if k[0] != key[0]]:
         _cached.pop(other)[1].close()
     _cached[key] = token, stage
-    held = {k: _state_bytes(kept) for k, (_, kept) in _cached.items()}
-    while len(_cached) > 1 and (len(_cached) > MOST_CACHED or sum(held.values()) > MOST_BYTES):
+    _sizes[key] = _state_bytes(stage)
+    for gone in [k for k in _sizes if k not in _cached]:
+        del _sizes[gone]
+    while len(_cached) > 1 and (len(_cached) > MOST_CACHED or sum(_sizes.values()) > MOST_BYTES):
         oldest = next(iter(_cached))
-        held.pop(oldest)
+        _sizes.pop(oldest, None)
         _cached.pop(oldest)[1].close()
 
 

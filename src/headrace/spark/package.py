@@ -8,8 +8,10 @@ What else is needed (Numba, PyArrow, the user's own packages) must be installed.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -64,10 +66,9 @@ def ship(context: SparkContext) -> None:
     """Send headrace to the workers of a cluster, once; local ones have it already."""
     if is_local(context.master or "local") or context in _have_it:
         return
-    path = zipped(PACKAGE, Path(tempfile.mkdtemp(prefix="headrace-code-")))
-    context.addPyFile(str(path))  # Spark takes a copy
-    path.unlink()
-    path.parent.rmdir()
+    folder = Path(tempfile.mkdtemp(prefix="headrace-code-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # workers may come later
+    context.addPyFile(str(zipped(PACKAGE, folder)))
     _have_it.add(context)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .running import COUNTERS, SKIPPED
-from .wire import Letter
+from .wire import COUNTERS, SKIPPED, Letter
 
 
 @dataclass(frozen=True)

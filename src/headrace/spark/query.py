@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def all_letters(session: Any, shipment: Shipment, frames: Frames, path: str) -> DataFrame:
     """The letters that the last stages give, and those that nobody on the way reads."""
-    from .keyed import KeyedLevel
+    from .processor import KeyedProcessor
     from .source import FORMAT, HeadraceSource
 
     sent = frames.letters(session, path)
@@ -28,6 +28,6 @@ def all_letters(session: Any, shipment: Shipment, frames: Frames, path: str) -> 
     letters = reduce(lambda one, other: one.union(other), sent)
     for level in range(len(shipment.levels)):
         letters = letters.groupBy("shard").transformWithStateInPandas(
-            KeyedLevel(path, level), SCHEMA, "Append", "None"
+            KeyedProcessor(path, level), SCHEMA, "Append", "None"
         )
     return letters

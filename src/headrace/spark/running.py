@@ -18,12 +18,9 @@ from headrace.stage.stage import Stage
 from headrace.stage.store import GROUP_SHIFT, GROUPS
 
 from .shipment import Shipment
-from .wire import DRIVER, MARK, MESSAGE, METRICS, RESULT, ROWS, Letter, pack
+from .wire import COUNTERS, DRIVER, MARK, MESSAGE, METRICS, RESULT, ROWS, Letter, pack
 
 PACKET_ROWS = 131_072  # rows in a letter, at most about so many
-
-SKIPPED = "skipped"  # what connectors call rows that could not be read and were left out
-COUNTERS = ("rows_in", "rows_out", "late_rows", "blocks", "seconds", "python_calls")
 
 
 class StageTask:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,15 +22,25 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from headrace.plan.errors import Unreachable
 from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import StagePlan
-from headrace.stage.clock import NEVER
-from headrace.stage.snapshot import Snapshot
-from headrace.stage.stage import Stage
 
 from .errors import carry
-from .planning import Offset, Planner, first_offset, unpaced
-from .running import SKIPPED, StageTask
+from .planning import Offset, Planner, first_offset, knows_times, unpaced
 from .shipment import Shipment, receive, sender_of_channel
-from .wire import DRIVER, ERROR, METRICS, MOVE, SCHEMA, TIMES, Letter, to_record_batch
+from .wire import (
+    DRIVER,
+    ERROR,
+    METRICS,
+    MOVE,
+    SCHEMA,
+    SKIPPED,
+    TIMES,
+    Letter,
+    bundles,
+    to_record_batch,
+)
+
+if TYPE_CHECKING:  # the planner does without what computes: it is loaded where tasks read
+    from headrace.stage.stage import Stage
 
 FORMAT = "headrace"
 POLL_ROWS = 65_536
@@ -166,8 +176,8 @@ class HeadraceReader(DataSourceStreamReader):
 def posted(shipment: Shipment, batch: int, letters: Iterator[Letter]) -> Iterator[pa.RecordBatch]:
     """Letters for Spark; an error that would come again becomes the last of them."""
     try:
-        for letter in letters:
-            yield to_record_batch([letter])
+        for bundle in bundles(letters):
+            yield to_record_batch(bundle)
     except PASSING:
         raise
     except Exception as error:
@@ -191,6 +201,8 @@ def _moves(shipment: Shipment, batch: int) -> Iterator[Letter]:
 
 
 def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
+    from .running import StageTask
+
     plan, node = shipment.sources[task.source]
     stage = take_stage(shipment, plan, task)
     run = StageTask(
@@ -225,7 +237,8 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         stage.flush()
         yield from run.run()
         yield from run.finish()
-        yield _times(shipment, stage, task)
+        if not knows_times(node):
+            yield _times(shipment, stage, task)
         if skipped is not None:
             more = {task.source: {SKIPPED: getattr(node.connector, SKIPPED) - skipped}}
             told = json.dumps(more).encode()
@@ -242,6 +255,8 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
 
 def _times(shipment: Shipment, stage: Stage, task: Range) -> Letter:
     """The largest time that the channel has had by now."""
+    from headrace.stage.clock import NEVER
+
     clock = stage.inputs[task.source].clock
     largest = NEVER if clock is None else clock.saved()[task.channel]
     told = json.dumps([task.channel, None if largest == NEVER else largest]).encode()
@@ -260,6 +275,10 @@ def give_back(shipment: Shipment, stage: Stage) -> None:
 
 def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
     """A stage whose clock stands where the range begins."""
+    from headrace.stage.clock import NEVER
+    from headrace.stage.snapshot import Snapshot
+    from headrace.stage.stage import Stage
+
     key = (shipment.token, plan.number)
     idle = _idle_stages.get(key)
     if idle:

@@ -19,6 +19,10 @@ MOVE = 7  # a shard leaves its state for its followers
 
 DRIVER = -1  # the target of letters that no stage reads
 
+# What a METRICS letter counts: to be added up. Its other values are sizes.
+SKIPPED = "skipped"  # what connectors call rows that could not be read and were left out
+COUNTERS = ("rows_in", "rows_out", "late_rows", "blocks", "seconds", "python_calls")
+
 
 class Letter(NamedTuple):
     """One row for Spark."""
@@ -59,6 +63,28 @@ def to_record_batch(letters: Sequence[Letter]) -> pa.RecordBatch:
     columns = list(zip(*letters, strict=True)) if letters else [()] * len(_ARROW)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW)]
     return pa.record_batch(arrays, schema=_ARROW)
+
+
+FRAME_BYTES = 16 << 20  # of letters that go to Spark in one piece, about
+
+
+def bundles(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
+    """Letters a few at a time: for Spark, a piece costs about as much as a thousand letters.
+
+    >>> letter = Letter(0, ROWS, 1, 1, "window.exchange", "clicks/0", 0, 100, 0, bytes(9 << 20))
+    >>> [len(bundle) for bundle in bundles([letter] * 5)]
+    [2, 2, 1]
+    """
+    kept: list[Letter] = []
+    size = 0
+    for letter in letters:
+        kept.append(letter)
+        size += len(letter.payload)
+        if size >= FRAME_BYTES:
+            yield kept
+            kept, size = [], 0
+    if kept:
+        yield kept
 
 
 def from_columns(columns: Iterable[Iterable[Any]]) -> Iterator[Letter]:

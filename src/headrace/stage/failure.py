@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.errors import HeadraceError
+from headrace.plan.errors import IN_OPERATOR, HeadraceError
 from headrace.plan.nodes import HIDDEN
 
 from .blocks.arrow import to_arrow
@@ -21,7 +21,6 @@ from .blocks.block import Block, gather
 from .generate.context import node_can_fail
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
-IN_OPERATOR = "in operator"
 LONGEST = 60  # characters shown of a value
 MOST_SITES = 3  # lines shown where several operators may be meant
 

@@ -27,6 +27,7 @@ from headrace.plan.planner import StagePlan
 
 from .blocks.arrow import Feed
 from .blocks.block import Block
+from .capacity import DEFAULT_CAPACITY
 from .clock import FOREVER
 from .drive import Driver
 from .input import Input
@@ -36,7 +37,6 @@ from .units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit, Unit
 from .wiring import Wiring
 
 DRIVE_BLOCKS = 16  # of a batch, from which on they are driven in one call: it must be compiled
-DEFAULT_CAPACITY = 16_384  # rows in a block: seven 64-bit columns just fit a cache of 1 MB
 
 
 class Stage:
@@ -145,15 +145,21 @@ class Stage:
     def restore(self, *snapshots: Snapshot, groups: range | None = None) -> None:
         """Start from a base and the deltas after it, in order.
 
+        Without a base, the deltas follow the last snapshot of this very stage, in which nothing has
+        changed since: it catches up with another one that has gone on from there.
+
         groups: only the records of these key groups; several owners' snapshots can be restored one
         after the other. The operators are found by their lasting names; one that was not saved
         starts empty.
         """
-        for before, after in zip((None, *snapshots), snapshots, strict=False):
-            if after.since != (None if before is None else before.token):
+        follows = snapshots[0].since is not None and snapshots[0].since == self._token
+        known = self._token if follows else None
+        for after in snapshots:
+            if after.since != known:
                 raise StateError(
                     "these snapshots do not follow each other: give a base, then its deltas"
                 )
+            known = after.token
         states = {state.identity: state for state in self._kernel_states()}
         last = snapshots[-1]
         unknown = [identity for identity in last.operators if identity not in states]
@@ -174,7 +180,8 @@ class Stage:
                 unit.watermark, unit.watermarks = last.watermarks[unit.name]
         for source in self.inputs.values():
             source.sent = source.watermark
-        self._token, self._delta_records = last.token, sum(s.records for s in snapshots[1:])
+        before = self._delta_records if follows else -snapshots[0].records
+        self._token, self._delta_records = last.token, before + sum(s.records for s in snapshots)
 
     def _kernel_states(self) -> list[KernelState]:
         kernels = [unit.kernel for unit in self._units if isinstance(unit, KernelUnit)]

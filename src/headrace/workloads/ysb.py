@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class Ysb:
 
     def expected(self) -> pa.Table:
         """The answer, by NumPy: campaign_id, window_start and views of every window with views."""
-        counts = self._counts(self.events.num_rows)
+        counts = self._counts_of_round
         found = np.flatnonzero(counts)
         return pa.table(
             {
@@ -98,8 +99,9 @@ class Ysb:
         >>> data.is_right(data.expected(), 1000)
         False
         """
-        windows, counts = self.closed_windows(rows), self._counts(self.events.num_rows)
-        wanted = np.tile(counts, -(-windows // ROUND_WINDOWS))[: windows * CAMPAIGNS]
+        windows = self.closed_windows(rows)
+        rounds = -(-windows // ROUND_WINDOWS)
+        wanted = np.tile(self._counts_of_round, rounds)[: windows * CAMPAIGNS]
         if ended and rows:  # the window that the last row is in has closed, too
             _, rest = divmod(rows - 1, self.events.num_rows)
             of_round = windows % ROUND_WINDOWS * CAMPAIGNS
@@ -111,6 +113,10 @@ class Ysb:
         if len(np.unique(found)) != len(found) or found.max(initial=-1) >= len(wanted):
             return False
         return bool((got["views"].to_numpy() == wanted[found]).all())
+
+    @cached_property
+    def _counts_of_round(self) -> np.ndarray:
+        return self._counts(self.events.num_rows)
 
     def _counts(self, rows: int) -> np.ndarray:
         """Views in the first rows of the events, by window of the round and campaign number."""

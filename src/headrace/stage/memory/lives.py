@@ -20,16 +20,27 @@ def compiled(function: Callable) -> Any:
 
     Numba itself sees only changes of the function's own file. So machine code of this package lies
     in the cache folder of its very version, and that of a generated kernel beside its text.
+
+    What other compiled code calls is compiled apart, without the ways in from Python and C: they
+    take more time to make than the function itself.
     """
     filename = function.__code__.co_filename
     if not Path(filename).exists():  # typed at a prompt: nothing to cache by
         return njit(nogil=True)(function)
     folder = cache.folder()
-    if folder in Path(filename).parents:
-        return njit(nogil=True, cache=True)(function)
-    before, config.CACHE_DIR = config.CACHE_DIR, str(folder / "library")
+    generated = folder in Path(filename).parents
+    made = _cached_in(config.CACHE_DIR if generated else str(folder / "library"), function)
+    inside = _cached_in(
+        str(folder / "inside"), function, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
+    made.get_call_template, made.get_overload = inside.get_call_template, inside.get_overload
+    return made
+
+
+def _cached_in(folder: str, function: Callable, **options: bool) -> Any:
+    before, config.CACHE_DIR = config.CACHE_DIR, folder
     try:
-        return njit(nogil=True, cache=True)(function)
+        return njit(nogil=True, cache=True, **options)(function)
     finally:
         config.CACHE_DIR = before
 

@@ -1,0 +1,220 @@
+"""State for each key, in Python: against Spark's per-key state, and against its own size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace import col
+from headrace.workloads.compare import same_rows
+
+from .context import BATCHES, CORES, Context
+from .data import Files
+from .queries import Timed, against, run_ours, run_theirs, steady, stream_of
+
+KEYS = 20_000
+FILES_IN_BATCH = 2
+SIZES = (200_000, 2_000_000)  # rows of a batch
+ROWS = {"key": "int64", "value": "int64", "last": "bool"}
+OUTPUT = "key long, count long, total long"
+
+MANY_KEYS = 5_000_000
+PRIME = 2_654_435_761  # spreads numbers over the keys; it has no factor in common with them
+TOUCHED = 100  # a small batch touches one in so many
+SAMPLE = 1000  # one key in so many is looked at
+
+
+# ---- a function with a state for each key ----------------------------------------------------
+
+
+class Totals:
+    """The state of a key."""
+
+    count: int = 0
+    total: int = 0
+
+
+def add(state: Totals, value: int, last: bool) -> Iterator[tuple[int, int]]:
+    """Add a row to its key's totals; the last row of a key in a batch gives them out."""
+    state.count += 1
+    state.total += value
+    if last:
+        yield state.count, state.total
+
+
+def keyed_python(context: Context) -> dict[str, Any]:
+    """Totals of each key, given out once in each batch that has rows of it."""
+    found = {}
+    kinds = ["applyInPandasWithState", "transformWithStateInPandas"]
+    for size in SIZES:
+        rows = context.rows(size) // FILES_IN_BATCH * FILES_IN_BATCH
+        folder = _files(context, rows)
+        runs = {}
+        for kind in kinds:
+            context.say(f"{rows:,} rows: theirs, {kind}")
+            runs[kind] = _theirs(context, folder, kind)
+        best = min(runs, key=lambda kind: runs[kind].best)
+        context.say(f"{rows:,} rows: ours")
+        summed = hr.read.parquet(folder, schema=ROWS).key_by("key")
+        output = summed.process(add, state=Totals, output=["count", "total"], name="totals")
+        ours = run_ours(context, output.write.collect(), rows)
+        correct = all(same_rows(ours.result, run.result) for run in runs.values())
+        rates = {f"their_rows_per_s_{k}": round(run.rate(rows)) for k, run in runs.items()}
+        found[rows] = against(rows, ours, runs[best], correct, their_kind=best, **rates)
+        kinds = [best]  # the larger batches have as many keys: the other one stays the slower
+    small, large = found.values() if len(found) == 2 else (*found.values(), *found.values())
+    return {
+        **small,
+        "correct": small["correct"] and large["correct"],
+        "keys": min(KEYS, small["rows"]),
+        "larger": large,
+    }
+
+
+def _files(context: Context, rows: int) -> Path:
+    """Batches in which the last row of each key is marked."""
+    files = Files(context.new_folder("keyed"))
+    random = np.random.default_rng(1)
+    keys = random.integers(0, 1 << 62, min(KEYS, rows))
+    for _ in range(BATCHES):
+        numbers = random.integers(0, len(keys), rows)
+        last_row = np.full(len(keys), -1)
+        last_row[numbers] = np.arange(rows)  # of equal indices, the last one stays
+        last = np.zeros(rows, bool)
+        last[last_row[last_row >= 0]] = True
+        values = random.integers(0, 1000, rows)
+        made = pa.table({"key": keys[numbers], "value": values, "last": last})
+        for start in range(0, rows, rows // FILES_IN_BATCH):
+            files.add(made.slice(start, rows // FILES_IN_BATCH))
+    return files.folder
+
+
+def _theirs(context: Context, folder: Path, kind: str) -> Timed:
+    if kind == "applyInPandasWithState":
+        spark = context.theirs(store="hdfs")
+        grouped = stream_of(spark, folder, FILES_IN_BATCH).groupBy("key")
+        summed = grouped.applyInPandasWithState(
+            _add_frames, OUTPUT, "count long, total long", "append", "NoTimeout"
+        )
+    else:
+        spark = context.theirs(store="rocksdb")
+        grouped = stream_of(spark, folder, FILES_IN_BATCH).groupBy("key")
+        summed = grouped.transformWithStateInPandas(_processor(), OUTPUT, "Append", "None")
+    return run_theirs(context, summed)
+
+
+def _add_frames(key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
+    """Per key, as applyInPandasWithState wants it."""
+    import pandas as pd
+
+    count, total = state.get if state.exists else (0, 0)
+    for rows in frames:
+        count += len(rows)
+        total += int(rows["value"].sum())
+    state.update((count, total))
+    yield pd.DataFrame({"key": [key[0]], "count": [count], "total": [total]})
+
+
+def _processor() -> Any:
+    """Per key, as transformWithStateInPandas wants it."""
+    import pandas as pd
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class Adding(StatefulProcessor):
+        """Count and total of a key."""
+
+        def init(self, handle: Any) -> None:
+            """See StatefulProcessor."""
+            self._totals = handle.getValueState("totals", "count long, total long")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+            """See StatefulProcessor."""
+            known = self._totals.get()
+            count, total = known if known is not None else (0, 0)
+            for frame in rows:
+                count += len(frame)
+                total += int(frame["value"].sum())
+            self._totals.update((count, total))
+            yield pd.DataFrame({"key": [key[0]], "count": [count], "total": [total]})
+
+        def close(self) -> None:
+            """See StatefulProcessor."""
+
+    return Adding()
+
+
+# ---- a large state ---------------------------------------------------------------------------
+
+
+class Seen:
+    """The state of a key: how often it came."""
+
+    count: int = 0
+
+
+def count_up(state: Seen) -> Iterator[int]:
+    """Each row says how often its key has come."""
+    state.count += 1
+    yield state.count
+
+
+def large_state(context: Context) -> dict[str, Any]:
+    """Seconds of a batch that touches a random 1 % of many keys, to those of one with all keys."""
+    keys = context.rows(MANY_KEYS, least=2000)
+    few, checkpoint = keys // TOUCHED, context.new_folder("large")
+    context.say("batches of all keys")
+    whole, first = _counted(context, keys, keys, checkpoint, 0)
+    context.say("batches of few keys")
+    small, _ = _counted(context, keys, few, checkpoint, first)
+    return {
+        "ratio": small.best / whole.best,
+        "ratio_median": small.median / whole.median,
+        "rows_per_s": round(few / small.best),
+        "their_rows_per_s": round(keys / whole.best),  # ours too: of the batches with all keys
+        "correct": small.result and whole.result,
+        "rows": few,
+        "keys": keys,
+        "batch_s": [round(s, 3) for s in small.seconds],
+        "their_batch_s": [round(s, 3) for s in whole.seconds],
+    }
+
+
+def _counted(
+    context: Context, keys: int, batch_rows: int, checkpoint: Path, first: int
+) -> tuple[Timed, int]:
+    """Go on from a row, for some batches; says whether a sample was right, and how far it came."""
+    prime = PRIME
+    rows = hr.read.generate(lambda i: (i * prime) % keys, output="key")
+    counted = rows.key_by("key").process(count_up, state=Seen, output="count", name="counts")
+    sample = counted.filter(col("key") % SAMPLE == 0).write.collect(name="sample")
+
+    def watch(job: Any) -> None:
+        if job.progress().batches >= BATCHES:
+            job.stop()
+
+    job = hr.run(
+        sample,
+        counted.write.null(name="all"),
+        engine="spark",
+        session=context.session,
+        shards=CORES,
+        batch_rows=batch_rows,
+        checkpoint=checkpoint,
+        watch=watch,
+    )
+    after = first + job.progress().rows_in
+    correct = same_rows(sample.result(), _expected(first, after, keys))
+    return Timed(steady(job._query), correct), after
+
+
+def _expected(first: int, after: int, keys: int) -> pa.Table:
+    """What some rows of the sample give: a key comes again when all others have come."""
+    numbers = np.arange(first, after)
+    found = numbers * PRIME % keys
+    chosen = found % SAMPLE == 0
+    return pa.table({"key": found[chosen], "count": numbers[chosen] // keys + 1})
