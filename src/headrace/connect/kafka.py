@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -226,14 +227,19 @@ class KafkaSource:
         return high if found.offset < 0 else int(found.offset)
 
     def _asked(self, question: str, what: Any) -> Any:
+        deadline = time.monotonic() + TIMEOUT
         with self._new_client_after_trouble():
-            try:
-                answer = getattr(self._client(), question)(what, timeout=TIMEOUT)
-            except kafka().KafkaException as error:
-                raise self._connection.unreachable(self._asker, error, self._trouble) from None
-            if answer is None:
-                raise Unreachable(f"Kafka at {self._connection} does not answer")
-            return answer
+            while True:
+                try:
+                    answer = getattr(self._client(), question)(what, timeout=TIMEOUT)
+                except kafka().KafkaException as error:
+                    if _has_no_leader(error) and time.monotonic() < deadline:
+                        time.sleep(0.1)  # a broker that has just started looks for its partitions
+                        continue
+                    raise self._connection.unreachable(self._asker, error, self._trouble) from None
+                if answer is None:
+                    raise Unreachable(f"Kafka at {self._connection} does not answer")
+                return answer
 
     @contextmanager
     def _new_client_after_trouble(self) -> Iterator[None]:
@@ -248,6 +254,11 @@ class KafkaSource:
         low, high = self._ends(partition)
         if not low <= start <= high:
             raise gone(self._topic, partition, start, f"it has {low} to {high}")
+
+
+def _has_no_leader(error: Exception) -> bool:
+    errors = kafka().KafkaError
+    return error.args[0].code() in (errors.NOT_LEADER_FOR_PARTITION, errors.LEADER_NOT_AVAILABLE)
 
 
 def _schema_for(format: str | Decoder, schema: Any) -> Schema:
