@@ -32,11 +32,14 @@ CAPACITIES = (1, 2, 3, 7, 16, 64, 64, 8192)
 
 
 def random_pipeline(
-    choose: Choices, *, steps: int = 6, most_rows: int = 40, channels: int = 3
+    choose: Choices, *, steps: int = 6, most_rows: int = 40, channels: int = 3, name: str = ""
 ) -> list[Output]:
-    """Outputs of a random pipeline over random rows, all from the same choices."""
+    """Outputs of a random pipeline over random rows, all from the same choices.
+
+    name: what the names of its sources begin with, where several pipelines run together.
+    """
     shape = Shape.of(choose, channels)
-    return build(choose, shape, shape.tables(choose, most_rows), steps=steps)
+    return build(choose, shape, shape.tables(choose, most_rows), steps=steps, name=name)
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,11 @@ class Shape:
 
 
 def build(
-    choose: Choices, shape: Shape, data: list[list[pa.Table]], *, steps: int = 6
+    choose: Choices, shape: Shape, data: list[list[pa.Table]], *, steps: int = 6, name: str = ""
 ) -> list[Output]:
     """Outputs of a random pipeline over given rows."""
     sources = [
-        hr.read.memory(parts, schema=shape.schema, name=f"source_{k}")
+        hr.read.memory(parts, schema=shape.schema, name=f"{name}source_{k}")
         for k, parts in enumerate(data)
     ]
     builder = Builder(choose, sources, shape.bound)

@@ -126,8 +126,16 @@ class Job:
         return operators[name]["rows_in"] if name in operators else 0  # not yet built
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """For every operator: rows in and out, late rows, blocks, seconds, state size."""
-        return self._execution.metrics()
+        """For every operator: rows in and out, late rows, blocks, seconds, state size.
+
+        For a source that leaves out what it cannot read also how much that was: "skipped".
+        """
+        made = self._execution.metrics()
+        for node in self._execution.sources:
+            skipped = getattr(node.connector, "skipped", None)
+            if skipped is not None and node.name in made:
+                made[node.name] = {**made[node.name], "skipped": skipped}
+        return made
 
     def latency(self) -> dict[str, Any]:
         """How long rows took from when they were due to their results, in histograms.

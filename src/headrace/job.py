@@ -105,6 +105,7 @@ def run(
     shards: int | None = None,
     batch_rows: int | None = None,
     trigger: str | None = None,
+    idle: Any = None,
 ) -> Any:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -119,7 +120,9 @@ def run(
     of a micro-batch and `trigger` the least time between two, e.g. "5 seconds", or "available now"
     to stop when streaming DataFrames have given what they had. "node" runs on `workers` threads
     (default: one per core) with the same rows in the same order, "thread" on this thread. The
-    environment variable HEADRACE_ENGINE says otherwise where no engine is named.
+    environment variable HEADRACE_ENGINE says otherwise where no engine is named. On Spark, a
+    channel that brings nothing for so long as `idle`, e.g. "30s", holds no windows back any more;
+    what it brings then may be late.
     """
     engine = engine_named(engine)
     made = planned(outputs, fuse=fuse, prune=prune)
@@ -129,6 +132,7 @@ def run(
 
             options = {"master": master, "checkpoint": checkpoint, "session": session}
             options |= {"shards": shards, "batch_rows": batch_rows, "trigger": trigger}
+            options["idle"] = idle
             started = start_on_spark(
                 made, capacity=capacity or DEFAULT_CAPACITY, compiled=compiled, **options
             )

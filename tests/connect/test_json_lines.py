@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.connect.data import read_all
 
+import headrace as hr
 from headrace.connect import json_lines
 from headrace.connect.json_decode import decode, decode_each
 from headrace.connect.json_lines import JsonSource
@@ -175,3 +176,12 @@ def test_lines_longer_than_a_chunk_and_too_long(tmp_path, monkeypatch):
 def test_options_are_checked(tmp_path):
     with pytest.raises(DataError, match="on_error='ignore': use one of fail, skip"):
         JsonSource(tmp_path, schema={"n": int}, on_error="ignore")
+
+
+@pytest.mark.parametrize("engine", ["thread", "node"])
+def test_skipped_lines_are_a_metric(tmp_path, engine):
+    (tmp_path / "a.json").write_text('{"n": 1}\n{"n": "x"}\nnothing\n{"n": 3}\n')
+    lines = hr.read.json(tmp_path, schema={"n": int}, on_error="skip", name="lines")
+    job = hr.run(lines.write.null(), engine=engine, compiled=False)
+    measured = job.metrics()["lines"]
+    assert (measured["rows_in"], measured["skipped"]) == (2, 2)

@@ -14,8 +14,9 @@ from confluent_kafka.admin import AdminClient
 from tests.broker import drain, new_topic, send
 
 import headrace as hr
+from headrace.connect import kafka, kafka_client
 from headrace.connect.kafka import KafkaSource
-from headrace.plan.errors import DataError, PipelineError
+from headrace.plan.errors import DataError, PipelineError, Unreachable
 
 SCHEMA = {"n": int, "text": str}
 
@@ -284,6 +285,24 @@ def test_a_broker_that_restarts_loses_and_doubles_nothing(broker):
     reading.join()
     assert rows == rows_of(range(20_500))
     assert drain(other)[0] == rows_of(range(300))  # was not polled before the restart
+    source.close()
+
+
+def test_questions_in_an_outage_and_behind_it(broker, monkeypatch):
+    """Who asks while nobody is there can ask again."""
+    monkeypatch.setattr(kafka, "TIMEOUT", 0.5)
+    monkeypatch.setattr(kafka_client, "TIMEOUT", 0.5)
+    topic = new_topic(broker, partitions=2)
+    source = source_of(broker, topic, stop=None)
+    assert source.latest() == {"0": 0, "1": 0}
+    broker.stop()
+    for _ in range(3):
+        with pytest.raises(Unreachable, match="does not answer"):
+            source.latest()
+    broker.start()
+    send(broker, topic, messages(range(3)), 1)
+    monkeypatch.undo()
+    assert source.latest() == {"0": 0, "1": 3}
     source.close()
 
 

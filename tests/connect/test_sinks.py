@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from tests.connect.data import tables
 
+import headrace as hr
 from headrace.connect.callback import CallbackSink
 from headrace.connect.collect import CollectSink
 from headrace.connect.console import ConsoleSink
 from headrace.connect.null import NullSink
 from headrace.plan.connector import Sink
-from headrace.plan.errors import DataError
+from headrace.plan.errors import DataError, PipelineError
 from headrace.plan.schema import Schema
 
 SCHEMA = Schema.of({"n": int})
@@ -116,3 +117,12 @@ def test_console_without_limit_and_without_rows():
     assert len(printed({"n": int}, rows(*range(50)), limit=None)) == 52
     assert printed({"n": int}) == []
     assert printed({"n": int}, rows(1), limit=0) == ["… and 1 more row"]
+
+
+@pytest.mark.parametrize("engine", ["thread", "node"])
+def test_two_sinks_need_two_places(tmp_path, engine):
+    """Batches of a job have one name: the second sink's would pass for published."""
+    numbers = hr.read.memory({"n": [1, 2, 3]})
+    outputs = [numbers.write.parquet(tmp_path / "out") for _ in range(2)]
+    with pytest.raises(PipelineError, match=r"parquet .*out is written to by 'sink_1', too"):
+        hr.run(*outputs, engine=engine)

@@ -46,7 +46,7 @@ def stored(folder, table="t"):
 
 
 def staged(folder):
-    return sorted(p.name for p in folder.glob("out.db-staging/*/*"))
+    return sorted(p.name for p in folder.glob("out.db-staging/*/*/*"))
 
 
 def test_a_batch_is_there_once_however_often_it_is_committed(tmp_path):
@@ -218,3 +218,14 @@ def test_errors_say_what_and_where(tmp_path):
     with pytest.raises(DataError, match=r"UNIQUE constraint failed: t.n"):
         sink.commit("a", [sink.write(rows(1, 1), "a", "0")])
     assert stored(tmp_path) == []
+
+
+def test_two_tables_of_one_job(tmp_path):
+    """A commit of one leaves alone what the other has staged under the same name."""
+    sinks = [opened(tmp_path, name) for name in ("ones", "twos")]
+    messages = [sink.write(rows(number), "7", "a") for number, sink in enumerate(sinks, 1)]
+    for sink in sinks:
+        sink.close()
+    for sink, message in zip(sinks, messages, strict=True):
+        sink.commit("7", [message])
+    assert (stored(tmp_path, "ones"), stored(tmp_path, "twos")) == ([1], [2])

@@ -1,6 +1,9 @@
 """One Spark for all tests, on two cores; without PySpark or Java they are skipped."""
 
 import pytest
+from tests.broker import broker
+
+__all__ = ["broker"]  # a fixture
 
 
 def pytest_collection_modifyitems(items):
@@ -30,6 +33,6 @@ def missing() -> str:
 def session():
     from headrace.spark.session import open_session
 
-    made = open_session("local[2]", None)
+    made = open_session("local[2,3]", None)  # a task may fail twice
     yield made
     made.stop()

@@ -1,4 +1,4 @@
-"""The job that test_kill.py kills: three sinks of one query, from Parquet to Parquet."""
+"""The job that test_kill.py kills: every kind of pipeline and of place, in one query."""
 
 import sys
 
@@ -6,15 +6,18 @@ from tests.spark import pipelines
 
 import headrace as hr
 
+KINDS = ("stateless", "counted", "processed", "recounted")
+
 
 def outputs(folder: str) -> list:
+    """Into Parquet files and into tables of an SQLite database."""
     source = hr.read.parquet(f"{folder}/in")
-    return [
-        pipelines.stateless(source).write.parquet(f"{folder}/stateless"),
-        pipelines.counted(source).write.parquet(f"{folder}/counted"),
-        pipelines.processed(source).write.parquet(f"{folder}/processed"),
-        pipelines.recounted(source).write.parquet(f"{folder}/recounted"),
-    ]
+    made = []
+    for kind in KINDS:
+        stream = getattr(pipelines, kind)(source)
+        made.append(stream.write.parquet(f"{folder}/{kind}"))
+        made.append(stream.write.sqlite(f"{folder}/out.db", kind))
+    return made
 
 
 if __name__ == "__main__":

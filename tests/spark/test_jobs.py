@@ -70,8 +70,6 @@ def test_checkpoints(session, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").glob("part-*")) == before
     with pytest.raises(StateError, match=r"tumbling\(50\).*tumbling\(70\)"):
         run(output(70), session=session, checkpoint=checkpoint)
-    with pytest.raises(StateError, match="shards=1, now shards=2"):
-        run(output(), session=session, checkpoint=checkpoint, shards=2)
     with pytest.raises(StateError, match="source 'source_1' was"):
         other = hr.read.index(5).with_watermark("index", 0).key_by("index")
         made = other.window(hr.tumbling(50)).agg(n=hr.count())

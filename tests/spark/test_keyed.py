@@ -1,97 +1,21 @@
 """A keyed stage without Spark: a shard, a state store that forgets, and workers that go stale."""
 
 import copy
-import json
-from types import SimpleNamespace
+from pathlib import Path
 
-import pandas as pd
 import pytest
-from tests.naive import naive, rows_of
+from tests.naive import naive
 from tests.running import assert_same
 from tests.spark import pipelines
+from tests.spark.shards import Engine
 
 import headrace as hr
-from headrace.job import planned
-from headrace.spark import keyed
-from headrace.spark.planning import Planner, first_offset, has_ended, write_times
-from headrace.spark.processor import KeyedProcessor
-from headrace.spark.shipment import Shipment, send, without_sinks
-from headrace.spark.source import HeadraceReader
-from headrace.spark.wire import RESULT, TIMES, Letter, from_columns, unpack
-
-
-class FakeStore:
-    """The state of one shard, as a stateful processor sees it."""
-
-    def __init__(self):
-        self.values = {}
-
-    def getMapState(self, name, key_schema, value_schema):
-        self.values[name] = {}
-        return SimpleNamespace(
-            getValue=lambda key: self.values[name].get(key),
-            updateValue=lambda key, value: self.values[name].update({key: value}),
-            removeKey=lambda key: self.values[name].pop(key),
-        )
-
-
-class Engine:
-    """One shard, batch after batch, in this process."""
-
-    def __init__(self, stream, tmp_path, batch_rows):
-        self.output = stream.write.collect()
-        plan = planned([self.output])
-        node = next(n for stage in plan.stages() for n in stage.inputs if n.kind == "source")
-        self.times = tmp_path / "times"
-        self.shipment = Shipment(
-            stages=without_sinks(plan.stages()),
-            staged={},
-            channels={node.name: tuple(node.connector.channels())},
-            shards=1,
-            checkpoint="c",
-            batch_rows=batch_rows,
-            tasks=2,
-            stop_file=str(tmp_path / "stop"),
-            times=str(self.times),
-            capacity=64,
-            compiled=False,
-        )
-        path = str(send(self.shipment, tmp_path))
-        self.reader = HeadraceReader(path)
-        self.store = FakeStore()
-        self.processor = KeyedProcessor(path, 0)
-        self.processor.init(self.store)
-        self.offset = first_offset(self.shipment)
-        self.rows = []
-
-    def batch(self):
-        """(the end of the next batch, its letters as the shard gives them)."""
-        end = self.reader.latestOffset(self.offset, None)
-        letters = [
-            letter
-            for part in self.reader.partitions(self.offset, end)
-            for given in self.reader.read(part)
-            for letter in from_columns(column.to_pylist() for column in given.columns)
-        ]
-        frame = pd.DataFrame(letters, columns=list(Letter._fields)).sample(frac=1, random_state=1)
-        label = self.shipment.labels[0]
-        given = [
-            letter
-            for made in self.processor.handleInputRows((label,), iter([frame]), None)
-            for letter in from_columns(made[name] for name in Letter._fields)
-        ]
-        return end, given
-
-    def commit(self, end, letters):
-        self.offset = end
-        times = {}
-        for letter in letters:
-            if letter.kind == RESULT:
-                self.rows.extend(r for b in unpack(letter.payload) for r in rows_of(b))
-            elif letter.kind == TIMES:
-                channel, largest = json.loads(letter.payload)
-                times.setdefault(letter.port, {})[channel] = largest
-        write_times(self.times, end["batch"], times)
+from headrace.connect.memory import MemorySource
+from headrace.plan.errors import Unreachable
+from headrace.spark import keyed, planning
+from headrace.spark.planning import Planner, first_offset, has_ended
+from headrace.spark.progress import Counts
+from headrace.spark.wire import METRICS
 
 
 @pytest.fixture(autouse=True)
@@ -105,27 +29,53 @@ def fresh_worker():
 def test_stale_workers(tmp_path, build):
     """Attempts that fail leave a worker with other state: the token tells."""
     source = hr.read.memory(pipelines.tables(400, 1, disorder=20)[0])
-    engine = Engine(build(source), tmp_path, 60)
+    engine = Engine([build(source)], tmp_path, 60)
     number = 0
-    while not has_ended(engine.offset):
+    while not engine.has_ended:
         if number % 3 == 1:  # an attempt whose state is lost; the worker survives
-            before = copy.deepcopy(engine.store.values)
+            before = copy.deepcopy(engine.stores)
             engine.batch()
-            engine.store.values = before
+            engine.stores = before
         elif number % 3 == 2:  # another worker
             keyed._cached.clear()
         engine.commit(*engine.batch())
         number += 1
     assert number >= 6
-    (expected,) = naive([engine.output])
-    assert_same(engine.rows, expected, ordered=False)
+    check(engine)
+
+
+def check(engine):
+    for found, expected in zip(engine.rows, naive(engine.outputs), strict=True):
+        assert_same(found, expected, ordered=False)
+
+
+@pytest.mark.parametrize("shards", [[1, 4], [7, 2, 3]])
+def test_shards_change(tmp_path, shards):
+    """Records of every kind of state find their new owners, over and over."""
+    source = hr.read.memory(pipelines.tables(300, 2, disorder=20))
+    single = hr.read.memory(pipelines.tables(300, 1, disorder=20, seed=2)[0])
+    streams = [
+        pipelines.counted(source),
+        pipelines.averaged(single),
+        pipelines.processed(single),
+        pipelines.recounted(source),
+        pipelines.clicks(source).window(hr.tumbling(80)).agg(n=hr.count()),
+    ]
+    engine = Engine(streams, tmp_path, 150, shards[0])
+    for number in shards[1:]:
+        for _ in range(2):
+            engine.commit(*engine.batch())
+        engine.move(number)
+    while not engine.has_ended:
+        engine.commit(*engine.batch())
+    check(engine)
 
 
 @pytest.mark.parametrize("build", [pipelines.counted, pipelines.processed])
 def test_a_worker_that_comes_late_catches_up(tmp_path, build, monkeypatch):
     """Two workers in turns: each loads what the other one has saved, and not all there is."""
     source = hr.read.memory(pipelines.tables(600, 1, disorder=20)[0])
-    engine = Engine(build(source), tmp_path, 20)
+    engine = Engine([build(source)], tmp_path, 20)
     loaded = []
     load = keyed.KeyedLevel._snapshots
 
@@ -139,8 +89,7 @@ def test_a_worker_that_comes_late_catches_up(tmp_path, build, monkeypatch):
         monkeypatch.setattr(keyed, "_cached", workers[0])
         engine.commit(*engine.batch())
         workers.reverse()
-    (expected,) = naive([engine.output])
-    assert_same(engine.rows, expected, ordered=False)
+    check(engine)
     caught_up = [number for number, first in loaded if number == 1 and first > 0]
     assert len(caught_up) > len(loaded) // 2
 
@@ -148,17 +97,18 @@ def test_a_worker_that_comes_late_catches_up(tmp_path, build, monkeypatch):
 def test_state_does_not_grow(tmp_path):
     """Many batches of deltas without records do not pile up."""
     source = hr.read.memory(pipelines.tables(200, 1, disorder=5)[0])
-    engine = Engine(pipelines.counted(source), tmp_path, 4)
-    while not has_ended(engine.offset):
+    engine = Engine([pipelines.counted(source)], tmp_path, 4)
+    while not engine.has_ended:
         engine.commit(*engine.batch())
-    kept = [name for (name,) in engine.store.values["pieces"] if name != keyed.SAVED]
+    (store,) = engine.stores.values()
+    kept = [name for (name,) in store.values["pieces"] if name != keyed.SAVED]
     assert len(kept) <= keyed.MOST_SNAPSHOTS
 
 
 def test_plans_are_repeatable(tmp_path):
     """An offset says it all: the same ranges again, from a planner that knows nothing."""
     source = hr.read.memory(pipelines.tables(300, 2, disorder=20))
-    engine = Engine(pipelines.counted(source), tmp_path, 100)
+    engine = Engine([pipelines.counted(source)], tmp_path, 100)
     offset = first_offset(engine.shipment)
     batches = 0
     while not has_ended(offset):
@@ -171,3 +121,83 @@ def test_plans_are_repeatable(tmp_path):
     assert Planner(engine.shipment).next_offset(offset) is offset
     (tmp_path / "stop").touch()
     assert Planner(engine.shipment).next_offset(first_offset(engine.shipment))["batch"] == 0
+
+
+def test_what_is_counted(tmp_path):
+    """Bytes of state, bytes written, stages found in memory, lines left out."""
+    good = "".join(f'{{"k": {n % 5}, "at": {n}}}\n' for n in range(100))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text(good.replace('"at": 7}', '"at": "seven"}'))
+    schema = {"k": int, "at": int}
+    source = hr.read.json(tmp_path / "in", schema=schema, on_error="skip", name="lines")
+    totals = source.key_by("k").process(tally, state={"n": 0}, output="n")
+    engine = Engine([totals], tmp_path, 30, 2)
+    counts = Counts()
+    while not engine.has_ended:
+        end, letters = engine.batch()
+        engine.commit(end, letters)
+        counts.add(letter for letter in letters if letter.kind == METRICS)
+    progress = counts.progress("running", 1.0, ["lines"], engine.names)
+    assert (progress.rows_in, progress.rows_out) == (99, 99)
+    assert progress.operators["lines"]["skipped"] == 1
+    assert progress.operators["process_1"]["state_keys"] == 5
+    assert progress.state_bytes > 0 < progress.state_written
+    assert progress.cache_misses == 2
+    assert progress.cache_hits >= 4
+
+
+def tally(state, at):
+    state.n += 1
+    yield state.n
+
+
+def test_workers_hold_so_much(tmp_path, monkeypatch):
+    """What does not fit is loaded again: the oldest goes first."""
+    monkeypatch.setattr(keyed, "MOST_BYTES", 1)
+    source = hr.read.memory(pipelines.tables(200, 1, disorder=5)[0])
+    engine = Engine([pipelines.counted(source), pipelines.processed(source)], tmp_path, 50, 2)
+    while not engine.has_ended:
+        engine.commit(*engine.batch())
+        assert len(keyed._cached) == 1
+    check(engine)
+
+
+def test_tables_are_mapped(tmp_path):
+    """A large static table is a file that workers map; the plan stays small."""
+    size = 50_000
+    names = hr.table({"user": [f"user {n}" for n in range(size)], "n": range(size)})
+    source = hr.read.memory(pipelines.tables(200, 1, disorder=5)[0])
+    counted = source.join(names, on="user").key_by("n").process(tally, state={"n": 0}, output="m")
+    engine = Engine([counted], tmp_path, 100)
+    assert len(list(tmp_path.glob("plan-*.arrow"))) == 1
+    assert Path(engine.path).stat().st_size < 100_000
+    while not engine.has_ended:
+        engine.commit(*engine.batch())
+    check(engine)
+
+
+class Silent(MemorySource):
+    """Does not answer while a file is there."""
+
+    def __init__(self, data, file):
+        super().__init__(data)
+        self._file = file
+
+    def open(self, *place):
+        if self._file.exists():
+            raise Unreachable("nobody answers")
+        return super().open(*place)
+
+
+def test_a_source_that_does_not_answer_is_asked_again(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    source = hr.read.source(Silent(pipelines.tables(100, 1, disorder=20), gone))
+    engine = Engine([pipelines.counted(source)], tmp_path, 50)
+    planner = Planner(engine.shipment)
+    gone.touch()
+    assert planner.next_offset(engine.offset) is engine.offset
+    monkeypatch.setattr(planning, "PATIENCE", 0.0)
+    with pytest.raises(Unreachable, match="nobody answers"):
+        planner.next_offset(engine.offset)
+    gone.unlink()
+    assert planner.next_offset(engine.offset)["batch"] == 1

@@ -3,32 +3,47 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.counts import count
 from tests.naive import rows_of
 from tests.running import assert_same
 from tests.spark import killed_job, pipelines
 
 import headrace as hr
 
-ROWS, BATCH_ROWS = 40_000, 4_000
-KILLS = 2
+
+@dataclass(frozen=True)
+class Size:
+    """How many rows, in how large batches, and how often it is killed."""
+
+    rows: int
+    batch_rows: int
+    kills: int
+
+
+IN_CI = Size(32_000, 4_000, 2)
+IN_SOAK = Size(400_000, 4_000, 20)
 
 
 def committed(folder: Path) -> int:
-    return sum(path.name.isdigit() for path in (folder / "checkpoint/spark/commits").glob("*"))
+    numbers = (folder / "checkpoint/spark/commits").glob("*")
+    return max((int(path.name) for path in numbers if path.name.isdigit()), default=-1)
 
 
-def start(folder: Path) -> subprocess.Popen:
+def start(folder: Path, size: Size) -> subprocess.Popen:
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.spark.killed_job", str(folder), str(BATCH_ROWS)]
+    command = [sys.executable, "-m", "tests.spark.killed_job", str(folder), str(size.batch_rows)]
     return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
@@ -45,37 +60,58 @@ def kill_tree(process: subprocess.Popen) -> None:
 @pytest.mark.compiled
 @pytest.mark.timeout(600)
 def test_kill(tmp_path):
-    (tmp_path / "in").mkdir()
-    for number, table in enumerate(pipelines.tables(ROWS // 2, 2, disorder=20)):
-        times = [at + number * pipelines.SPAN for at in table["at"].to_pylist()]
-        moved = table.set_column(1, "at", pa.array(times))
-        pq.write_table(moved, tmp_path / "in" / f"{number}.parquet", row_group_size=5000)
+    check_kills(tmp_path, IN_CI)
+
+
+@pytest.mark.soak
+@pytest.mark.compiled
+@pytest.mark.timeout(3600)
+def test_kill_often(tmp_path):
+    check_kills(tmp_path, IN_SOAK)
+
+
+def check_kills(folder: Path, size: Size) -> None:
+    write_input(folder / "in", size)
     seed = random.randrange(1 << 30)
     print("seed", seed)
     chance = random.Random(seed)
-    for _ in range(KILLS):
-        process, before = start(tmp_path), committed(tmp_path)
-        while process.poll() is None and committed(tmp_path) <= before:
+    for _ in range(size.kills):
+        process, before = start(folder, size), committed(folder)
+        while process.poll() is None and committed(folder) <= before:
             time.sleep(0.02)
-        time.sleep(chance.uniform(0, 2.5))
+        time.sleep(chance.uniform(0, 1.5))
         assert process.poll() is None, process.stdout.read().decode()[-2000:]
         kill_tree(process)
-    said = start(tmp_path).communicate()[0].decode()
+        count("kill -9 of a driver and all below it")
+    said = start(folder, size).communicate()[0].decode()
     assert said.startswith("finished"), said[-2000:]
     assert int(said.split()[1]) > 0
-    check(tmp_path)
-    once_more = start(tmp_path).communicate()[0].decode()  # after the end: nothing to do
+    check(folder)
+    once_more = start(folder, size).communicate()[0].decode()  # after the end: nothing to do
     assert once_more.split() == ["finished", "0", "0"], once_more[-2000:]
-    check(tmp_path)
+    check(folder)
+
+
+def write_input(folder: Path, size: Size) -> None:
+    folder.mkdir()
+    for number, table in enumerate(pipelines.tables(size.rows // 2, 2, disorder=20)):
+        times = [at + number * pipelines.SPAN for at in table["at"].to_pylist()]
+        moved = table.set_column(1, "at", pa.array(times))
+        pq.write_table(moved, folder / f"{number}.parquet", row_group_size=5000)
 
 
 def check(folder: Path) -> None:
-    """Exactly the rows of a run on the thread."""
+    """Exactly the rows of a run on the thread, in files and in tables."""
     source = hr.read.parquet(folder / "in")
-    for output in killed_job.outputs(str(folder)):
-        name = Path(str(output.connector).split()[-1]).name
-        expected = getattr(pipelines, name)(source).write.collect()
-        hr.run(expected)
-        published = (folder / name).glob("part-*.parquet")
+    expected = [getattr(pipelines, kind)(source).write.collect() for kind in killed_job.KINDS]
+    hr.run(*expected, engine="thread")
+    for kind, output in zip(killed_job.KINDS, expected, strict=True):
+        rows = rows_of(output.result())
+        published = (folder / kind).glob("part-*.parquet")
         found = pa.concat_tables([pq.read_table(path) for path in published])
-        assert_same(rows_of(found), rows_of(expected.result()), ordered=False)
+        assert_same(rows_of(found), rows, ordered=False)
+        assert not list((folder / kind / "_staging").iterdir())
+        with closing(sqlite3.connect(folder / "out.db")) as database:
+            database.row_factory = sqlite3.Row
+            inserted = [dict(row) for row in database.execute(f"SELECT * FROM {kind}")]
+        assert_same(inserted, rows, ordered=False)

@@ -5,17 +5,38 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
+from headrace.plan.errors import PipelineError
 from headrace.plan.nodes import Sink
+
+from .staging import StagedSink
 
 COMMIT_ROWS = 4_000_000  # rows written after which a batch is committed
 COMMIT_SECONDS = 1.0
 ATTEMPT = "0"  # a batch is written once: whoever fails, fails the job
+
+
+def check_places(sinks: Iterable[Sink]) -> None:
+    """Two sinks of a job that write to one place are a PipelineError.
+
+    Batches of a job have one name for all its sinks, and what has a name is published once.
+    """
+    seen: dict[str, str] = {}
+    for node in sinks:
+        place = str(node.connector)
+        if isinstance(node.connector, StagedSink) and place in seen:
+            raise PipelineError(
+                f"{place} is written to by {seen[place]!r}, too",
+                operator=node.name,
+                site=node.site,
+                fix="give each its own place, or make one stream of both with union",
+            )
+        seen[place] = node.name
 
 
 class Delivery:
@@ -39,6 +60,7 @@ class Delivery:
 
     def open(self) -> None:
         """Open all sinks: what is wrong with them shows before a row is read."""
+        check_places(self._sinks.values())
         for node in self._sinks.values():
             self._opened.append(node.connector)
             node.connector.open(node.schema)

@@ -95,6 +95,14 @@ class IndexSource:
             empty=columns is not None and INDEX not in columns,
         )
 
+    def unpaced(self) -> IndexSource:
+        """The same rows as fast as they can be made: for a range that was due before.
+
+        >>> str(IndexSource(rows=5, rate=2.0).unpaced())
+        'generate, 5 rows'
+        """
+        return IndexSource(self._rows, channels=self._channels, clock=self._clock)
+
     def maximum(self, column: str, channel: str, position: int | None) -> int | None:
         """The index of the last row before a position."""
         count = self._count(int(channel)) if position is None else position

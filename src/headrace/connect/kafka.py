@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from headrace.plan.errors import DataError
+from headrace.plan.errors import DataError, Unreachable
 from headrace.plan.expressions import Expression
 from headrace.plan.literals import stored
 from headrace.plan.schema import Schema
@@ -103,7 +105,7 @@ class KafkaSource:
 
     def channels(self) -> Sequence[str]:
         """The numbers of the partitions that there are now."""
-        with self._lock:
+        with self._lock, self._new_client_after_trouble():
             found = self._connection.partitions(self._client(), self._topic, self._trouble)
             for where in (self._start, self._stop):
                 unknown = set(where) - set(found) if isinstance(where, Mapping) else ()
@@ -225,18 +227,38 @@ class KafkaSource:
         return high if found.offset < 0 else int(found.offset)
 
     def _asked(self, question: str, what: Any) -> Any:
+        deadline = time.monotonic() + TIMEOUT
+        with self._new_client_after_trouble():
+            while True:
+                try:
+                    answer = getattr(self._client(), question)(what, timeout=TIMEOUT)
+                except kafka().KafkaException as error:
+                    if _has_no_leader(error) and time.monotonic() < deadline:
+                        time.sleep(0.1)  # a broker that has just started looks for its partitions
+                        continue
+                    raise self._connection.unreachable(self._asker, error, self._trouble) from None
+                if answer is None:
+                    raise Unreachable(f"Kafka at {self._connection} does not answer")
+                return answer
+
+    @contextmanager
+    def _new_client_after_trouble(self) -> Iterator[None]:
+        """A client that only asks, and has lost all brokers, does not look for them again."""
         try:
-            answer = getattr(self._client(), question)(what, timeout=TIMEOUT)
-        except kafka().KafkaException as error:
-            raise self._connection.unreachable(self._asker, error, self._trouble) from None
-        if answer is None:
-            raise DataError(f"Kafka at {self._connection} does not answer")
-        return answer
+            yield
+        except Unreachable:
+            self.close()
+            raise
 
     def _check_kept(self, partition: int, start: int) -> None:
         low, high = self._ends(partition)
         if not low <= start <= high:
             raise gone(self._topic, partition, start, f"it has {low} to {high}")
+
+
+def _has_no_leader(error: Exception) -> bool:
+    errors = kafka().KafkaError
+    return error.args[0].code() in (errors.NOT_LEADER_FOR_PARTITION, errors.LEADER_NOT_AVAILABLE)
 
 
 def _schema_for(format: str | Decoder, schema: Any) -> Schema:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.plan.errors import DataError
+from headrace.plan.errors import DataError, Unreachable
 
 LOGGER = logging.getLogger("headrace.kafka")
 # The client tells of every attempt to connect: for those only who have asked for it.
@@ -148,7 +148,8 @@ class Connection:
         """What to say where no broker answers."""
         client.poll(0)  # which lets it report what it knows
         reason = self.said(trouble.last or error)
-        return DataError(f"Kafka at {self} does not answer: {reason}")
+        kind = Unreachable if trouble.fatal is None else DataError
+        return kind(f"Kafka at {self} does not answer: {reason}")
 
     def _no_topic(self, client: Any, topic: str, error: Any) -> DataError:
         if error.code() != kafka().KafkaError.UNKNOWN_TOPIC_OR_PART:

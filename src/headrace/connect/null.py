@@ -24,6 +24,7 @@ class NullSink:
     """
 
     exactly_once = True
+    distributed = True
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}

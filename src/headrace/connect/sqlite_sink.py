@@ -17,7 +17,7 @@ from headrace.plan.schema import Field, Schema
 from .arrow_sink import arrow_writer, rows_in_arrow
 from .iso import texts_of_times
 from .paths import local_path
-from .staging import DAY, RowWriter, StagedSink
+from .staging import DAY, RowWriter, StagedSink, safe
 
 BATCHES = "headrace_batches"
 BUSY_SECONDS = 30.0  # to wait for others that write to the database
@@ -42,8 +42,8 @@ class SqliteSink(StagedSink):
     columns of floats may always be null.
 
     An attempt stages its rows in an Arrow file beside the database, in
-    `<database>-staging/<batch>/<attempt>/`; a commit inserts them in one transaction, together with
-    the name of the batch in a table `headrace_batches`.
+    `<database>-staging/<table>/<batch>/<attempt>/`; a commit inserts them in one transaction,
+    together with the name of the batch in a table `headrace_batches`.
 
     Guarantees: exactly-once, as long as a batch has one name for ever: a batch whose name is there
     is not inserted again, and a commit that dies leaves nothing. Jobs that write to one table need
@@ -74,7 +74,8 @@ class SqliteSink(StagedSink):
         if not table or table.lower() == BATCHES:
             raise DataError(f"{table!r} cannot be the name of the table; choose another")
         self._table = table
-        super().__init__(text, Path(f"{text}-staging"), keep_staged=keep_staged)
+        # each table by itself: batches of several sinks of a job have the same name
+        super().__init__(text, Path(f"{text}-staging", safe(table)), keep_staged=keep_staged)
 
     def __str__(self) -> str:
         return f"{super().__str__()}, table {self._table}"

@@ -102,6 +102,11 @@ class WatchedSource:
     def __str__(self) -> str:
         return f"{self._format.kind} {self._path}, watched{said_of_unread(self._unread)}"
 
+    @property
+    def skipped(self) -> int:
+        """How many lines the readers of this source have left out; one read twice counts twice."""
+        return int(getattr(self._format, "skipped", 0))
+
     def schema(self) -> Schema:
         """The schema given, or that of the first file."""
         return self._schema

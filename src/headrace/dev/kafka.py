@@ -171,7 +171,7 @@ class Broker:
         )
         if (data / "meta.properties").exists():
             return
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster = cluster_id(uuid.uuid4().bytes)
         tool = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
         done = subprocess.run([*program, *tool], capture_output=True, text=True)
         if done.returncode:
@@ -223,3 +223,13 @@ def _answers(host: str, port: int) -> bool:
     except OSError:
         return False
     return len(head) == 8 and struct.unpack(">ii", head)[1] == correlation
+
+
+def cluster_id(random: bytes) -> str:
+    """A name for a cluster: base64, but nothing that looks like an option of the tool.
+
+    >>> cluster_id(b"\\xf8" + bytes(15))
+    'zAAAAAAAAAAAAAAAAAAAAA'
+    """
+    made = base64.urlsafe_b64encode(random).decode().rstrip("=")
+    return "z" + made[1:] if made.startswith("-") else made

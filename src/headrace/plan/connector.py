@@ -63,7 +63,8 @@ class Source(Protocol):
     """Where rows come from.
 
     A source that can read the range between any two positions again says so with an attribute
-    `replayable = True`; see `is_replayable`.
+    `replayable = True`; see `is_replayable`. One that gives rows at a rate has a method
+    `unpaced()`: the same source without it, for ranges that are read again.
     """
 
     def schema(self) -> Schema:
@@ -135,7 +136,8 @@ class Sink(Protocol):
     A batch is written in one or several attempts, each by one sink object, and published once. The
     names of batches differ between jobs that write to the same place: a name that was published
     before means that its rows are there already. A sink object that commits what others staged
-    does so after they were closed.
+    does so after they were closed. Where those may be in other processes, the sink says so with an
+    attribute `distributed = True`, and can be pickled when it is open.
     """
 
     def open(self, schema: Schema) -> None:

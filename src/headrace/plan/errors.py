@@ -39,5 +39,9 @@ class DataError(HeadraceError):
     """Data that a source, a table or a sink cannot take as it is."""
 
 
+class Unreachable(DataError):
+    """What a source reads from does not answer; it may later, so trying again can help."""
+
+
 class MemoryBudgetError(HeadraceError):
     """An operator cannot get the memory that it needs to run at all."""

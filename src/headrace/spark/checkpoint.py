@@ -5,16 +5,16 @@ headrace.lock    held by the job that runs here
 headrace.finished  there is nothing more to do, after a batch query
 headrace/        the plan on its way to the tasks
 frames/          batch DataFrames that are read beside streams
-spark/           offsets, commits and state, as Spark keeps them
+spark/           offsets, commits and state, as Spark keeps them; spark-1, spark-2, ... behind a
+                 change of the number of shards
+moved-1/, ...    the state with which such a generation begins
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +25,7 @@ from headrace.plan.nodes import Process, Received, Source, WindowAggregate, walk
 from headrace.plan.planner import StagePlan
 
 from .planning import has_ended
+from .temporary import locked, new_folder
 
 FORMAT = 1
 
@@ -40,24 +41,47 @@ class Checkpoint:
                 "  fix: give a folder that all machines see under the same path"
             )
         if path is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="headrace-checkpoint-"))
+            self.folder = new_folder("headrace-checkpoint-")
         else:
             self.folder = Path(str(path).removeprefix("file://")).expanduser().resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.folder / "headrace.lock", "a+")  # noqa: SIM115
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
+        self._agreed: dict[str, Any] = {}
+        held = locked(self.folder)
+        if held is None:
             raise StateError(
                 f"another job runs on the checkpoint {self.folder}\n"
                 "  fix: stop it, or give this job a checkpoint of its own"
-            ) from None
+            )
+        self._lock = held
 
     @property
     def spark(self) -> Path:
         """What Spark keeps."""
-        return self.folder / "spark"
+        number = self._generation
+        return self.folder / (f"spark-{number}" if number else "spark")
+
+    @property
+    def _generation(self) -> int:
+        return int(self._agreed.get("generation", 0))
+
+    @property
+    def start(self) -> dict[str, Any] | None:
+        """The offset with which the generation begins; None for the first one."""
+        found: dict[str, Any] | None = self._agreed.get("start")
+        return found
+
+    @property
+    def moved(self) -> str:
+        """Where the state lies with which the generation begins; empty for the first one."""
+        return str(self._moved(self._generation)) if self._generation else ""
+
+    @property
+    def moving(self) -> str:
+        """Where the state goes with which the next generation will begin."""
+        return str(self._moved(self._generation + 1))
+
+    def _moved(self, generation: int) -> Path:
+        return self.folder / f"moved-{generation}"
 
     @property
     def plans(self) -> Path:
@@ -85,13 +109,16 @@ class Checkpoint:
     def agree(
         self, stages: Sequence[StagePlan], shards: int | None, default: Callable[[], int]
     ) -> tuple[str, int]:
-        """(id, shards) of the job; a pipeline that does not fit what was saved is a StateError."""
+        """(id, shards) of the job; a pipeline that does not fit what was saved is a StateError.
+
+        Where rows have been read already, the shards are those of before: see `change_shards`.
+        """
         path = self.folder / "headrace.json"
         now = describe(stages)
         if not path.exists():
             identity, shards = uuid.uuid4().hex[:12], shards or default()
             made = {"format": FORMAT, "id": identity, "shards": shards, "pipeline": now}
-            _write(path, made)
+            self._agree(made)
             return identity, shards
         saved = json.loads(path.read_text())
         if saved["format"] != FORMAT:
@@ -99,14 +126,26 @@ class Checkpoint:
                 f"the checkpoint {self.folder} has format {saved['format']}, this version reads "
                 f"{FORMAT}"
             )
-        if shards is not None and shards != saved["shards"]:
-            raise StateError(
-                f"the checkpoint {self.folder} was made with shards={saved['shards']}, now "
-                f"shards={shards}\n  fix: keep the number, or begin with a new checkpoint"
-            )
         _compare(self.folder, saved["pipeline"], now)
-        _write(path, {**saved, "pipeline": now})
-        return saved["id"], saved["shards"]
+        self._agree({**saved, "pipeline": now})
+        if shards is not None and _last(self.spark / "offsets") is None and not self.moved:
+            self._agree({**self._agreed, "shards": shards})
+        return saved["id"], self._agreed["shards"]
+
+    def _agree(self, agreed: dict[str, Any]) -> None:
+        _write(self.folder / "headrace.json", agreed)
+        self._agreed = agreed
+
+    def change_shards(self, shards: int) -> None:
+        """Begin the next generation: all shards have left their state in `moving`."""
+        before, generation = self.spark, self._generation
+        start = self._last_offset()
+        assert start is not None and start.get("moved") == self.moving, "the state was not moved"
+        start.pop("moved")  # it begins with an empty batch, if there is nothing to read yet
+        agreed = {**self._agreed, "generation": generation + 1, "shards": shards, "start": start}
+        self._agree(agreed)
+        shutil.rmtree(before, ignore_errors=True)
+        shutil.rmtree(self._moved(generation), ignore_errors=True)
 
     def finish(self) -> None:
         """A batch query is over, and committed."""
@@ -116,11 +155,17 @@ class Checkpoint:
         """Were all sources read to their ends, and the last batch committed?"""
         if (self.folder / "headrace.finished").exists():
             return True
+        last = self._last_offset()
+        return last is not None and has_ended(last)
+
+    def _last_offset(self) -> dict[str, Any] | None:
+        """Where the query stands; None if it has not begun, or the last batch is not committed."""
         last = _last(self.spark / "commits")
         if last is None or last != _last(self.spark / "offsets"):
-            return False
+            return None
         lines = (self.spark / "offsets" / str(last)).read_text().splitlines()
-        return has_ended(json.loads(lines[2]))
+        found: dict[str, Any] = json.loads(lines[2])
+        return found
 
 
 def describe(stages: Sequence[StagePlan]) -> dict[str, Any]:

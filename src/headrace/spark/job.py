@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 from headrace.plan.connector import is_replayable
-from headrace.plan.errors import PipelineError
+from headrace.plan.durations import parse_duration
+from headrace.plan.errors import PipelineError, StateError
 from headrace.plan.nodes import Sink, Source
 from headrace.plan.planner import Plan, StagePlan
 
@@ -22,33 +23,16 @@ from .errors import carried, of_spark
 from .explain import explain_on_spark
 from .frames import Frames, with_files
 from .planning import write_times
+from .progress import Counts, SparkProgress
 from .query import all_letters
 from .session import left_alone, open_session, own_session
 from .shipment import Shipment, send, without_sinks
 from .sinks import DriverSinks
-from .wire import COUNTERS, ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
+from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
 
 AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
 BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
-
-
-@dataclass(frozen=True)
-class SparkProgress:
-    """How far a job is; the same fields as those of a job on one thread, and Spark's."""
-
-    status: str
-    seconds: float
-    rows_in: int
-    rows_out: int
-    late_rows: int
-    rows_per_second: float
-    operators: dict[str, dict[str, Any]]
-    batches: int
-    batch_seconds: float  # of the last one
-    state_written: int  # bytes
-    cache_hits: int  # stages that were still in their worker's memory
-    cache_misses: int
 
 
 class SparkJob:
@@ -64,17 +48,15 @@ class SparkJob:
         sinks = [root for s in self._stages for root in s.roots if isinstance(root, Sink)]
         self._sink_names = [sink.name for sink in sinks]
         self._sinks = DriverSinks(sinks)
-        self._counted: dict[str, dict[str, Any]] = {}
-        self._sizes: dict[tuple[str, str], dict[str, Any]] = {}  # by sender and operator
-        self._totals = {"state_written": 0, "cache_hits": 0, "shards": 0}
-        self._batches, self._batch_seconds = 0, 0.0
-        self._lock = threading.Lock()
+        self._counts = Counts()
         self._error: Exception | None = None
         self._stopping = False
         self._left_alone: list[str] = []
         self._query: Any = None
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
+        self._identity, self._batch_rows = "", BATCH_ROWS
+        self._idle: float | None = None
 
     def _take_stages(self, stages: list[StagePlan]) -> None:
         self._stages = stages
@@ -95,9 +77,11 @@ class SparkJob:
         shards: int | None = None,
         batch_rows: int | None = None,
         trigger: str | None = None,
+        idle: Any = None,
     ) -> SparkJob:
         """Start the query; nothing is started if the checkpoint says that all is done."""
         self._check()
+        self._idle = None if idle is None else parse_duration(idle) / 1e6
         self._checkpoint = Checkpoint(checkpoint)
         try:
             if not self._begin(master, session, shards, batch_rows, trigger):
@@ -127,7 +111,7 @@ class SparkJob:
         def cores() -> int:
             return open_session(master, session).sparkContext.defaultParallelism
 
-        identity, shards = self._checkpoint.agree(self._stages, shards, cores)
+        self._identity, before = self._checkpoint.agree(self._stages, shards, cores)
         self._sinks.open()
         if self._has_ended():
             return False
@@ -136,31 +120,61 @@ class SparkJob:
             self._left_alone = left_alone(spark)
         if self._frames and not self._frames.are_one_batch:
             self._take_stages(with_files(self._stages, self._checkpoint.frames))
-        stop_file = self._checkpoint.plans / "stop"
-        stop_file.unlink(missing_ok=True)
+        if shards is not None and shards != before:
+            self._move(spark, before, shards)
+        self._stop_file.unlink(missing_ok=True)
+        self._batch_rows = batch_rows or BATCH_ROWS
+        self._query = self._write(spark, shards or before, trigger)
+        self.status = "running"
+        return True
+
+    @property
+    def _stop_file(self) -> Path:
+        assert self._checkpoint is not None
+        return self._checkpoint.plans / "stop"
+
+    def _move(self, spark: Any, before: int, shards: int) -> None:
+        """Finish what was planned, and let the shards of before leave their state."""
+        assert self._checkpoint is not None
+        if self._frames:
+            raise StateError(
+                f"the checkpoint {self._checkpoint.folder} was made with shards={before}; Spark "
+                "keeps the positions of its DataFrames for that number alone\n"
+                f"  fix: leave shards= out or at {before}, or begin with a new checkpoint"
+            )
+        query = self._query = self._write(spark, before, None, moving=self._checkpoint.moving)
+        try:
+            query.processAllAvailable()
+        except Exception as error:
+            self._raise(error)
+        finally:
+            self._stop_query()
+            self._query = None
+        self._checkpoint.change_shards(shards)
+
+    def _write(self, spark: Any, shards: int, trigger: str | None, moving: str = "") -> Any:
+        """The query: source stages, levels of keyed stages, and the commit."""
+        assert self._checkpoint is not None
         self._shipment = Shipment(
             stages=without_sinks(self._stages),
             staged=self._sinks.staged(),
             channels={n.name: tuple(n.connector.channels()) for n in self._sources},
             shards=shards,
-            checkpoint=identity,
-            batch_rows=batch_rows or BATCH_ROWS,
+            checkpoint=self._identity,
+            batch_rows=self._batch_rows,
             tasks=spark.sparkContext.defaultParallelism,
-            stop_file=str(stop_file),
+            stop_file=str(self._stop_file),
             times=str(self._checkpoint.times),
             capacity=self._capacity,
             compiled=self._compiled,
+            idle=self._idle,
+            moving=moving,
+            moved=self._checkpoint.moved,
+            start=self._checkpoint.start,
         )
         path = str(send(self._shipment, self._checkpoint.plans))
-        made = self._frames.own_session if self._frames else own_session
-        self._query = self._write(made(spark, shards), path, trigger)
-        self.status = "running"
-        return True
-
-    def _write(self, spark: Any, path: str, trigger: str | None) -> Any:
-        """The query: source stages, levels of keyed stages, and the commit."""
-        assert self._shipment is not None and self._checkpoint is not None
-        letters = all_letters(spark, self._shipment, self._frames, path)
+        session = (self._frames.own_session if self._frames else own_session)(spark, shards)
+        letters = all_letters(session, self._shipment, self._frames, path)
         if self._frames.are_one_batch:
             return BatchQuery(letters, self._commit)
         writer = letters.writeStream.outputMode("append").foreachBatch(self._commit)
@@ -189,11 +203,11 @@ class SparkJob:
                 results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
                 self._sinks.commit(name, results)
                 self._keep_times([x for x in letters if x.kind == TIMES])
-            self._count([x for x in letters if x.kind == METRICS])
+            self._counts.add(x for x in letters if x.kind == METRICS)
             if self._frames.are_one_batch:
                 self._checkpoint.finish()
-            self._batches += 1
-            self._batch_seconds = time.perf_counter() - started
+            self._counts.batches += 1
+            self._counts.batch_seconds = time.perf_counter() - started
         except Exception as error:
             if not _is_sparks(error):
                 self._error = error
@@ -212,19 +226,6 @@ class SparkJob:
         if letters:
             write_times(self._checkpoint.times, letters[0].batch, times)
 
-    def _count(self, letters: list[Letter]) -> None:
-        with self._lock:
-            for letter in letters:
-                for name, values in json.loads(letter.payload).items():
-                    if not name:
-                        for key, value in values.items():
-                            self._totals[key] += value
-                        continue
-                    counted = self._counted.setdefault(name, dict.fromkeys(COUNTERS, 0))
-                    for key in COUNTERS:
-                        counted[key] += values.pop(key)
-                    self._sizes[letter.sender, name] = values
-
     # ---- the outside ---------------------------------------------------------------------------
 
     def explain(self) -> str:
@@ -238,34 +239,12 @@ class SparkJob:
     def progress(self) -> SparkProgress:
         """How far the job is: rows, rates, batches, state, and the same for every operator."""
         seconds = (self._ended or time.perf_counter()) - self._started
-        operators = self.metrics()
-        none = dict.fromkeys(COUNTERS, 0)
-        rows_in = sum(operators.get(node.name, none)["rows_in"] for node in self._sources)
-        rows_out = sum(operators.get(name, none)["rows_in"] for name in self._sink_names)
-        totals = self._totals
-        return SparkProgress(
-            self.status,
-            seconds,
-            rows_in,
-            rows_out,
-            sum(measured["late_rows"] for measured in operators.values()),
-            rows_in / seconds if seconds > 0 else 0.0,
-            operators,
-            self._batches,
-            self._batch_seconds,
-            totals["state_written"],
-            totals["cache_hits"],
-            totals["shards"] - totals["cache_hits"],
-        )
+        sources = [node.name for node in self._sources]
+        return self._counts.progress(self.status, seconds, sources, self._sink_names)
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every operator: rows in and out, late rows, blocks, seconds, state size."""
-        with self._lock:
-            made = {name: dict(counted) for name, counted in self._counted.items()}
-            for (_, name), sizes in self._sizes.items():
-                for key, value in sizes.items():
-                    made[name][key] = made[name].get(key, 0) + value
-        return made
+        return self._counts.operators()
 
     def stop(self) -> None:
         """Read no more; what was planned is finished and committed. From any thread."""

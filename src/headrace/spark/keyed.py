@@ -23,17 +23,20 @@ from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage
 
 from .errors import carry
+from .moving import merged, read_parts, write_part
 from .running import StageTask
 from .shipment import Shipment, receive, sender_of_shard
 from .source import PASSING
-from .wire import DRIVER, ERROR, METRICS, ROWS, Letter, by_sender, unpack
+from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Letter, by_sender, unpack
 
 SAVED = "saved"  # the name of the piece that lists the others
 PIECE_BYTES = 1 << 20  # a snapshot is kept in pieces of at most so many bytes
 MOST_SNAPSHOTS = 16  # of a stage before a new base, however small the deltas are
 MOST_CACHED = 64  # stages that a worker holds
+MOST_BYTES = 2 << 30  # of state in them; one stage is held in any case
 
 _cached: dict[tuple[str, int, int], tuple[str, Stage]] = {}  # by job, stage and shard
+_sizes: dict[tuple[str, int, int], int] = {}  # of their state, when they were put there
 
 
 class KeyedLevel:
@@ -55,7 +58,9 @@ class KeyedLevel:
         try:
             for plan in plans:
                 given = sorted((x for x in letters if x.target == plan.number), key=by_sender)
-                if given:
+                if given and given[0].kind == MOVE:
+                    self._leave(shipment, plan, shard, saved)
+                elif given:
                     yield from self._run(shipment, plan, shard, given, saved)
                     changed = True
         except PASSING:
@@ -66,6 +71,17 @@ class KeyedLevel:
             return
         if changed:
             self._pieces.updateValue((SAVED,), (json.dumps(saved).encode(),))
+
+    def _leave(
+        self, shipment: Shipment, plan: StagePlan, shard: int, saved: dict[str, Any]
+    ) -> None:
+        """Write all records into a file, for the shards of the next generation."""
+        key = (shipment.token, plan.number, shard)
+        stage, _ = self._stage(shipment, plan, key, saved.get(str(plan.number)))
+        try:
+            write_part(shipment.moving, plan.number, shard, shipment.shards, stage.snapshot())
+        finally:
+            stage.close()
 
     def _run(
         self,
@@ -128,10 +144,23 @@ class KeyedLevel:
         stage = Stage(plan, capacity=shipment.capacity, compiled=shipment.compiled)
         if known is not None:
             stage.restore(*self._snapshots(plan, listed))
+        elif shipment.moved:
+            self._take_over(shipment, plan, key[-1], stage)
         for node in plan.inputs:
             assert isinstance(node, Received)
             stage.declare(node.name, *shipment.senders(node.name))
         return stage, False
+
+    def _take_over(self, shipment: Shipment, plan: StagePlan, shard: int, stage: Stage) -> None:
+        """Begin with what the shards of the generation before have left."""
+        parts = read_parts(shipment.moved, plan.number, shard, shipment.shards)
+        senders = {
+            node.name: shipment.senders(node.name)
+            for node in plan.inputs
+            if shipment.sends_in_shards(node.name)
+        }
+        if parts:
+            stage.restore(merged(parts, shard, shipment.shards, senders))
 
     # ---- the state store ---------------------------------------------------------------------
 
@@ -179,5 +208,14 @@ def _keep(key: tuple[str, int, int], token: str, stage: Stage) -> None:
     for other in [k for k in _cached if k[0] != key[0]]:
         _cached.pop(other)[1].close()
     _cached[key] = token, stage
-    while len(_cached) > MOST_CACHED:
-        _cached.pop(next(iter(_cached)))[1].close()
+    _sizes[key] = _state_bytes(stage)
+    for gone in [k for k in _sizes if k not in _cached]:
+        del _sizes[gone]
+    while len(_cached) > 1 and (len(_cached) > MOST_CACHED or sum(_sizes.values()) > MOST_BYTES):
+        oldest = next(iter(_cached))
+        _sizes.pop(oldest, None)
+        _cached.pop(oldest)[1].close()
+
+
+def _state_bytes(stage: Stage) -> int:
+    return sum(measured.get("state_bytes", 0) for measured in stage.metrics().values())

@@ -16,24 +16,26 @@ committed, and the planner reads before it plans the next.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from headrace.plan.connector import Reader, Statistics
-from headrace.plan.errors import StateError
+from headrace.plan.errors import StateError, Unreachable
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import Source
 
+from .idling import Idling
 from .shipment import Shipment
 from .told_times import told
 
 POLL_ROWS = 65_536
 WAIT_SECONDS = 0.05  # for the first rows, over all channels
 MORE_SECONDS = 0.02  # for more rows: a reader may need a moment to get to the next file
+PATIENCE = 300.0  # seconds for which a source may not answer
 KEPT_TIMES = 4  # batches whose times stay on the disk
 
 Offset = dict[str, Any]
@@ -43,17 +45,29 @@ UNKNOWN = "reported"  # instead of a largest time: the task that read up to here
 
 
 def first_offset(shipment: Shipment) -> Offset:
-    """Before everything."""
+    """Where a job begins: before everything, or where the generation before it stopped."""
+    if shipment.start is not None:
+        return shipment.start
+    return {"batch": 0, "sources": _beginnings(shipment)}
+
+
+def _beginnings(shipment: Shipment) -> dict[str, dict[str, Place]]:
     sources: dict[str, dict[str, Place]] = {}
     for name, channels in shipment.planned.items():
         _, node = shipment.sources[name]
         first = node.connector.first() if hasattr(node.connector, "first") else {}
         sources[name] = {channel: _beginning(first.get(channel)) for channel in channels}
-    return {"batch": 0, "sources": sources}
+    return sources
 
 
 def _beginning(position: Any) -> Place:
     return {"position": position, "largest": None, "ended": False, "start": None, "splits": []}
+
+
+def _lifted(place: Place, largest: int) -> Place:
+    """A channel that stays where it is, and whose time goes on."""
+    start = {"position": place["position"], "largest": largest}
+    return {**place, "largest": largest, "start": start, "splits": []}
 
 
 def has_ended(offset: Offset) -> bool:
@@ -63,10 +77,7 @@ def has_ended(offset: Offset) -> bool:
 
 def unpaced(connector: Any) -> Any:
     """A connector that gives a range as fast as it can: only the planner waits for time."""
-    if getattr(connector, "_rate", None) is not None:
-        connector = copy.copy(connector)
-        connector._rate = None
-    return connector
+    return connector.unpaced() if hasattr(connector, "unpaced") else connector
 
 
 # ---- times that tasks report -------------------------------------------------------------------
@@ -112,11 +123,33 @@ class Planner:
 
     def __init__(self, shipment: Shipment) -> None:
         self._shipment = shipment
+        self._idling = Idling(shipment)
+        self._latest: dict[str, dict[str, int]] = {}
+        self._unreachable_since: float | None = None
         self._readers: dict[tuple[str, str], tuple[Any, Reader]] = {}  # and where they stand
 
     def next_offset(self, start: Offset) -> Offset:
-        """The end of the next micro-batch; `start` itself if there is nothing to read."""
-        if os.path.exists(self._shipment.stop_file):
+        """The end of the next micro-batch; `start` itself if there is nothing to read.
+
+        What does not answer now is asked again, for a while.
+        """
+        self._latest.clear()
+        try:
+            found = self._next_offset(start)
+        except Unreachable:
+            now = time.monotonic()
+            self._unreachable_since = self._unreachable_since or now
+            if now - self._unreachable_since > PATIENCE:
+                raise
+            return start
+        self._unreachable_since = None
+        return found
+
+    def _next_offset(self, start: Offset) -> Offset:
+        moving = self._shipment.moving
+        if moving and start.get("moved") != moving:
+            return {"batch": start["batch"] + 1, "sources": self._places(start), "moved": moving}
+        if moving or os.path.exists(self._shipment.stop_file):
             return start
         sources = self._places(start)
         active = [
@@ -125,17 +158,22 @@ class Planner:
             for channel, place in found.items()
             if not place["ended"]
         ]
-        moved = False
+        before = {name: dict(found) for name, found in sources.items()}
+        moved: set[tuple[str, str]] = set()
         for name, channel in active:
             wait = 0.0 if moved else WAIT_SECONDS / len(active)
             after = self._advance(name, channel, sources[name][channel], len(active), wait)
             if after is not None:
-                sources[name][channel], moved = after, True
-        return {"batch": start["batch"] + 1, "sources": sources} if moved else start
+                sources[name][channel] = after
+                moved.add((name, channel))
+        lifted = self._idling.lifted(before, moved)
+        for (name, channel), largest in lifted.items():
+            sources[name][channel] = _lifted(before[name][channel], largest)
+        return {"batch": start["batch"] + 1, "sources": sources} if moved or lifted else start
 
     def _places(self, start: Offset) -> dict[str, dict[str, Place]]:
         """All channels where they stand, those that are new included; their times are known."""
-        made = first_offset(self._shipment)["sources"]
+        made = _beginnings(self._shipment)
         told: dict[str, dict[str, int | None]] | None = None
         for name, found in start["sources"].items():
             for channel, place in found.items():
@@ -167,12 +205,17 @@ class Planner:
             return None
         if splits and splits[-1] == ahead.position:
             splits.pop()  # nothing lies behind it
+
+        def largest(position: Any) -> int | None:
+            found = [before["largest"], _largest(node, channel, position)]
+            return max((each for each in found if each is not None), default=None)
+
         return {
             "position": ahead.position,
-            "largest": _largest(node, channel, ahead.position) if known else UNKNOWN,
+            "largest": largest(ahead.position) if known else UNKNOWN,
             "ended": ahead.ended,
             "start": {"position": before["position"], "largest": before["largest"]},
-            "splits": [{"position": p, "largest": _largest(node, channel, p)} for p in splits],
+            "splits": [{"position": p, "largest": largest(p)} for p in splits],
         }
 
     def reader(self, name: str, channel: str, position: Any) -> Reader:
@@ -192,7 +235,11 @@ class Planner:
     def latest(self, name: str, channel: str) -> int | None:
         """The end of a channel whose positions are numbers that can be counted on; else None."""
         _, node = self._shipment.sources[name]
-        return node.connector.latest()[channel] if hasattr(node.connector, "first") else None
+        if not hasattr(node.connector, "first"):
+            return None
+        if name not in self._latest:  # asked once for all channels
+            self._latest[name] = node.connector.latest()
+        return self._latest[name][channel]
 
     def committed(self, end: Offset) -> None:
         """Everything before an offset is safe."""

@@ -7,13 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import SparkError
 from .java import NoJava, find_java, use_java
 from .package import is_local, ship
+from .temporary import locked, new_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,8 +105,15 @@ def _quietly(begin: Any) -> Any:
     """Start Java with its messages in a file: it says a lot when it starts, and Python workers of
     Spark talk through it. If it does not start, the end of the file says why.
     """
-    folder = Path(tempfile.mkdtemp(prefix="headrace-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = new_folder("headrace-spark-")
+    lock = locked(folder)  # as long as this process lives
+
+    def remove() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            lock.close()
+
+    atexit.register(remove)
     path = folder / "java.log"
     sys.stderr.flush()
     kept = os.dup(2)

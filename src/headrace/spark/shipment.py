@@ -3,6 +3,7 @@
 Planning happens in a process of its own, and tasks in many: none of them sees objects of the
 driver. So the stages, their connectors and the user's functions are pickled (functions of the
 main program by value) into a file in the checkpoint folder, which all machines must see anyhow.
+Large tables lie in Arrow files beside it (`mapped.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from headrace.connect.null import NullSink
-from headrace.connect.parquet_sink import ParquetSink
 from headrace.connect.spark_frame import SparkFrame
 from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transform
 from headrace.plan.planner import StagePlan
 
 from .errors import SparkError
+from .mapped import dumps, loads
 from .wire import DRIVER, shard_labels
 
 
@@ -41,6 +42,10 @@ class Shipment:
     times: str  # the folder with the event times that tasks have reported
     capacity: int
     compiled: bool
+    idle: float | None = None  # seconds after which a silent channel holds no windows back
+    moving: str = ""  # the folder into which shards leave their state; nothing is read
+    moved: str = ""  # the folder with the state of the generation before
+    start: dict[str, Any] | None = None  # the offset to begin with, if not at the beginning
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @cached_property
@@ -102,10 +107,19 @@ class Shipment:
         names = {node.name for node in stage.inputs if isinstance(node, Received)}
         return [s for s in self.stages if any(root.name in names for root in s.roots)]
 
+    def sender(self, exchange: str) -> StagePlan:
+        """The stage whose rows an exchange brings."""
+        (stage,) = [s for s in self.stages if any(r.name == exchange for r in s.roots)]
+        return stage
+
+    def sends_in_shards(self, exchange: str) -> bool:
+        """Does an exchange bring rows from shards, and not from channels of sources?"""
+        return self.sender(exchange).number in self.receivers.values()
+
     def senders(self, exchange: str) -> list[str]:
         """All channels of an exchange: windows behind it wait for every one of them."""
-        (stage,) = [s for s in self.stages if any(r.name == exchange for r in s.roots)]
-        if stage.number in self.receivers.values():
+        stage = self.sender(exchange)
+        if self.sends_in_shards(exchange):
             return [sender_of_shard(stage, shard) for shard in range(self.shards)]
         return [
             sender_of_channel(node.name, channel)
@@ -137,7 +151,7 @@ def is_staged(connector: object) -> bool:
 
     A connector says so with an attribute `distributed`. Others live on the driver: rows come to it.
     """
-    return bool(getattr(connector, "distributed", isinstance(connector, ParquetSink | NullSink)))
+    return bool(getattr(connector, "distributed", False))
 
 
 def without_sinks(stages: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
@@ -152,13 +166,11 @@ def without_sinks(stages: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
 
 def send(shipment: Shipment, folder: Path) -> Path:
     """Write the file of a job into a folder, in one step; those of earlier runs go."""
-    from pyspark import cloudpickle
-
-    content = pickle.dumps((list(sys.path), cloudpickle.dumps(shipment)))
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("plan-*"):
         old.unlink(missing_ok=True)
     path = folder / f"plan-{shipment.token}.pickle"
+    content = pickle.dumps((list(sys.path), dumps(shipment, folder, path.stem)))
     waiting = path.with_suffix(".part")
     waiting.write_bytes(content)
     os.replace(waiting, path)
@@ -183,7 +195,7 @@ def receive(path: str) -> Shipment:
             ) from None
         # user modules are found where the driver found them
         sys.path.extend(folder for folder in folders if folder not in sys.path)
-        known = pickle.loads(content)
+        known = loads(content, Path(path).parent)
     _received[path] = known  # the last one used stands last
     while len(_received) > MOST_KEPT:
         del _received[next(iter(_received))]

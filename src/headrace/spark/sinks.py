@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
+from headrace.connect.delivery import check_places
 from headrace.plan.nodes import Sink
 
 from .shipment import is_staged
@@ -23,6 +24,7 @@ class DriverSinks:
 
     def open(self) -> None:
         """Open all of them: what is wrong shows before a row is read."""
+        check_places(self._nodes.values())
         for node in self._nodes.values():
             self._opened.append(node.connector)
             node.connector.open(node.schema)

@@ -8,6 +8,7 @@ one channel, runs the stage on it, and gives letters.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,13 +19,25 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
+from headrace.plan.errors import Unreachable
 from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import StagePlan
 
 from .errors import carry
 from .planning import Offset, Planner, first_offset, knows_times, unpaced
 from .shipment import Shipment, receive, sender_of_channel
-from .wire import DRIVER, ERROR, SCHEMA, TIMES, Letter, bundles, to_record_batch
+from .wire import (
+    DRIVER,
+    ERROR,
+    METRICS,
+    MOVE,
+    SCHEMA,
+    SKIPPED,
+    TIMES,
+    Letter,
+    bundles,
+    to_record_batch,
+)
 
 if TYPE_CHECKING:  # the planner does without what computes: it is loaded where tasks read
     from headrace.stage.stage import Stage
@@ -32,12 +45,13 @@ if TYPE_CHECKING:  # the planner does without what computes: it is loaded where 
 FORMAT = "headrace"
 POLL_ROWS = 65_536
 POLL_SECONDS = 1.0
+PATIENCE = 300.0  # seconds for which a range that is known to be there may bring nothing
 SPLIT_SHIFT = 32  # serials of the letters of a split follow those of the split before
 BATCH_ID = "streaming.sql.batchId"  # what Spark calls the number of a micro-batch
 NO_CHANNEL = "none"  # stands for the channels of sources that a task does not read
 
 # Retrying helps against these, and only Spark can do it; everything else fails the same way again.
-PASSING = (OSError, MemoryError)
+PASSING = (OSError, MemoryError, Unreachable)
 
 
 @dataclass
@@ -55,6 +69,13 @@ class Range(InputPartition):
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
+
+
+@dataclass
+class Move(InputPartition):
+    """Nothing to read: all shards leave their state for their followers."""
+
+    batch: int
 
 
 class HeadraceSource(DataSource):
@@ -109,6 +130,8 @@ class HeadraceReader(DataSourceStreamReader):
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """A task for each split of each channel that has moved."""
+        if end.get("moved"):
+            return [Move(end["batch"])]
         made: list[InputPartition] = []
         for source, found in end["sources"].items():
             for channel, place in found.items():
@@ -143,8 +166,10 @@ class HeadraceReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The letters that a range gives."""
-        assert isinstance(partition, Range)
         shipment = self._shipment
+        if isinstance(partition, Move):
+            return posted(shipment, partition.batch, _moves(shipment, partition.batch))
+        assert isinstance(partition, Range)
         return posted(shipment, partition.batch, _read(shipment, partition))
 
 
@@ -168,6 +193,13 @@ def batch_number() -> int:
     return 1 if found is None else int(found) + 1
 
 
+def _moves(shipment: Shipment, batch: int) -> Iterator[Letter]:
+    for level in shipment.levels:
+        for plan in level:
+            for label in shipment.labels:
+                yield Letter(label, MOVE, batch, plan.number, "", "", 0, 0, 0, b"")
+
+
 def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
     from .running import StageTask
 
@@ -183,14 +215,19 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         first_serial=task.split << SPLIT_SHIFT,
     )
     names = [name for name in node.schema.names if name != WATERMARK]
+    skipped = getattr(node.connector, SKIPPED, None)
     reader = None
     try:
         if task.start != task.stop:
             connector = unpaced(node.connector)
             reader = connector.open(task.channel, task.start, task.stop, names, node.predicate)
+            deadline = time.monotonic() + PATIENCE
             while True:
                 batch = reader.poll(POLL_ROWS, POLL_SECONDS)
+                if batch.rows is None and time.monotonic() > deadline:
+                    raise Unreachable(f"{connector} brings nothing for {PATIENCE:g} seconds")
                 if batch.rows is not None and batch.rows.num_rows:
+                    deadline = time.monotonic() + PATIENCE
                     stage.push(task.source, batch.rows, task.channel)
                     yield from run.run()
                 if batch.ended or batch.position == task.stop:
@@ -202,6 +239,10 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         yield from run.finish()
         if not knows_times(node):
             yield _times(shipment, stage, task)
+        if skipped is not None:
+            more = {task.source: {SKIPPED: getattr(node.connector, SKIPPED) - skipped}}
+            told = json.dumps(more).encode()
+            yield Letter(run.label, METRICS, run.batch, DRIVER, "", run.sender, 1, 0, 0, told)
     except BaseException:
         run.abort()
         stage.close()
@@ -257,6 +298,10 @@ def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
             if source.clock is not None:
                 largest = NEVER if task.largest is None else task.largest
                 source.clock.restored({task.channel: largest})
+                if largest != NEVER:  # what a task without rows has to tell
+                    clock = shipment.sources[name][1].clock
+                    assert clock is not None
+                    stage.advance(name, largest - clock.bound, task.channel)
         else:
             stage.end(name, NO_CHANNEL)  # what others read does not hold this channel back
     return stage

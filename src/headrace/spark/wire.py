@@ -15,10 +15,12 @@ RESULT = 3  # rows of a sink that lives on the driver
 ERROR = 4  # an exception of a task
 METRICS = 5  # what a task has counted
 TIMES = 6  # the largest event time that a channel has had
+MOVE = 7  # a shard leaves its state for its followers
 
 DRIVER = -1  # the target of letters that no stage reads
 
 # What a METRICS letter counts: to be added up. Its other values are sizes.
+SKIPPED = "skipped"  # what connectors call rows that could not be read and were left out
 COUNTERS = ("rows_in", "rows_out", "late_rows", "blocks", "seconds", "python_calls")
 
 

@@ -1,0 +1,130 @@
+"""Spark's part without Spark: shards, a state store for each, and batches that may go wrong."""
+
+import json
+from types import SimpleNamespace
+
+import pandas as pd
+from tests.naive import rows_of
+
+from headrace.job import planned
+from headrace.plan.nodes import Sink
+from headrace.spark import keyed
+from headrace.spark.planning import first_offset, has_ended, write_times
+from headrace.spark.processor import KeyedProcessor
+from headrace.spark.shipment import Shipment, send, without_sinks
+from headrace.spark.sinks import DriverSinks
+from headrace.spark.source import HeadraceReader
+from headrace.spark.wire import MESSAGE, METRICS, RESULT, TIMES, Letter, from_columns, unpack
+
+
+class FakeStore:
+    """The state of one shard, as a stateful processor sees it."""
+
+    def __init__(self):
+        self.values = {}
+
+    def getMapState(self, name, key_schema, value_schema):
+        self.values.setdefault(name, {})
+        return SimpleNamespace(
+            getValue=lambda key: self.values[name].get(key),
+            updateValue=lambda key, value: self.values[name].update({key: value}),
+            removeKey=lambda key: self.values[name].pop(key),
+        )
+
+
+class Engine:
+    """A job, batch after batch, in this process."""
+
+    def __init__(self, streams, folder, batch_rows, shards=1, outputs=None, **more):
+        self.outputs = outputs or [stream.write.collect() for stream in streams]
+        plan = planned(self.outputs)
+        self.folder, self.rows = folder, [[] for _ in self.outputs]
+        self.times = folder / "times"
+        stages = plan.stages()
+        sinks = [root for s in stages for root in s.roots if isinstance(root, Sink)]
+        self.sinks = DriverSinks(sinks)
+        self.sinks.open()
+        self.names = {sink.name: k for k, sink in enumerate(plan.optimized)}
+        nodes = [node for s in stages for node in s.inputs if node.kind == "source"]
+        self._values = {
+            "stages": without_sinks(stages),
+            "staged": self.sinks.staged(),
+            "channels": {node.name: tuple(node.connector.channels()) for node in nodes},
+            "checkpoint": "c",
+            "batch_rows": batch_rows,
+            "tasks": 2,
+            "stop_file": str(folder / "stop"),
+            "times": str(self.times),
+            "capacity": 64,
+            "compiled": False,
+        }
+        self.counted = []
+        self.begin(shards, **more)
+
+    def begin(self, shards, **more):
+        """A query from its beginning on."""
+        self.shipment = Shipment(**self._values, shards=shards, **more)
+        self.use(self.shipment)
+        self.offset = first_offset(self.shipment)
+        self.stores = {}
+
+    def use(self, shipment):
+        """Go on with another plan."""
+        self.shipment = shipment
+        self.path = str(send(shipment, self.folder))
+        self.reader = HeadraceReader(self.path)
+
+    def move(self, shards):
+        """Another number of shards: they leave their state, others take it over."""
+        moving = str(self.folder / f"moved-{len(self.counted)}")
+        self.use(Shipment(**self._values, shards=self.shipment.shards, moving=moving))
+        end, letters = self.batch()
+        assert not letters
+        keyed._cached.clear()
+        self.begin(shards, moved=moving, start=end)
+
+    def plan(self):
+        """(the end of the next batch, its tasks)."""
+        end = self.reader.latestOffset(self.offset, None)
+        return end, self.reader.partitions(self.offset, end)
+
+    def batch(self, planned=None):
+        """(the end of the next batch, its letters as they come to the driver)."""
+        end, tasks = planned or self.plan()
+        letters = [
+            letter
+            for task in tasks
+            for given in self.reader.read(task)
+            for letter in from_columns(column.to_pylist() for column in given.columns)
+        ]
+        for level in range(len(self.shipment.levels)):
+            letters = list(self._level(level, letters))
+        return end, letters
+
+    def _level(self, level, letters):
+        frame = pd.DataFrame(letters, columns=list(Letter._fields)).sample(frac=1, random_state=1)
+        for label, given in frame.groupby("shard"):
+            store = self.stores.setdefault((level, label), FakeStore())
+            processor = KeyedProcessor(self.path, level)
+            processor.init(store)
+            for made in processor.handleInputRows((label,), iter([given]), None):
+                yield from from_columns(made[name] for name in Letter._fields)
+
+    def commit(self, end, letters):
+        self.offset = end
+        times = {}
+        for letter in letters:
+            if letter.kind == RESULT:
+                found = self.rows[self.names[letter.port]]
+                found.extend(r for b in unpack(letter.payload) for r in rows_of(b))
+            elif letter.kind == TIMES:
+                channel, largest = json.loads(letter.payload)
+                times.setdefault(letter.port, {})[channel] = largest
+        staged = [letter for letter in letters if letter.kind == MESSAGE]
+        self.sinks.commit(self.shipment.batch_name(end["batch"]), staged)
+        self.counted.append([json.loads(x.payload) for x in letters if x.kind == METRICS])
+        write_times(self.times, end["batch"], times)
+
+    @property
+    def has_ended(self):
+        return has_ended(self.offset)
