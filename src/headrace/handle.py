@@ -140,7 +140,8 @@ class Job:
     def latency(self) -> dict[str, Any]:
         """How long rows took from when they were due to their results, in histograms.
 
-        "block": until all results of a split of rows were given to the sinks. Empty where the
+        "block": until all results of a split of rows were given to the sinks; "window": only of the
+        splits that gave some, so behind windows from their close to the result. Empty where the
         engine does not measure it.
         """
         return self._execution.latency()

@@ -5,6 +5,7 @@ of its ways: full ports, empty pools, splits of one row, suspended rows, windows
 """
 
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,10 @@ from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 
 import headrace as hr
 from headrace.job import planned
-from headrace.node import building
+from headrace.node import building, engine
 from headrace.node.graph import runs_compiled
+from headrace.node.life import Life
+from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
 
@@ -90,6 +93,22 @@ def _compare(choose, *, compiled, most_rows):
 def test_random_pipelines(choose):
     if _compare(choose, compiled=False, most_rows=25):
         count("random pipelines in the workers' loop, interpreted")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kernels_that_stall(seed, monkeypatch):
+    """Every kernel waits at random: the others overtake it, and find full ports and empty pools."""
+    random = Seeded(seed)
+
+    def stalling(address, argument):
+        if random.chance(20):
+            time.sleep(random.number(0, 3) / 1000)
+        return call(address, argument)
+
+    slow = Life(False, call=stalling)
+    monkeypatch.setattr(engine, "life_of", lambda compiled: slow)
+    if _compare(random, compiled=False, most_rows=25):
+        count("random pipelines with stalls in their kernels")
 
 
 @pytest.mark.compiled

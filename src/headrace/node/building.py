@@ -76,11 +76,11 @@ class Building:
         numbers: list[int],
         table: Any,
         life: Life,
-        latency: Any,
+        latencies: tuple[Any, Any],
     ) -> None:
         self.graph, self.memory, self._life = graph, memory, life
         self.query = QueryRecord.allocate()
-        self._latency = latency
+        self._latencies = latencies
         self._kept: list[Any] = []
         self._writers: dict[Any, _Writers] = {}
         self.pools: dict[int, BlockPool] = {}  # by address
@@ -135,7 +135,7 @@ class Building:
         elif placed.kind == MERGE:
             self._merge(unit)
         elif placed.kind == SINK:
-            record.latency = self._latency.address
+            record.latency, record.result_latency = (h.address for h in self._latencies)
         if placed.slot is not None:
             channels = self.channels[placed.stage].all
             expected = [placed.expected.get(channel.source.name, 0) for channel in channels]

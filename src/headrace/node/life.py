@@ -22,10 +22,10 @@ from .worker import work
 
 
 class Life:
-    """One of the two lives."""
+    """One of the two lives; `swap` puts other functions in place of some, interpreted."""
 
-    def __init__(self, compiled: bool) -> None:
-        self.is_compiled = compiled
+    def __init__(self, compiled: bool, **swap: Any) -> None:
+        self.is_compiled, self._swap = compiled, swap
         self._made: dict[Any, Any] = {}
         self.work, self.ready, self.stop_all = map(self.of, (work, ready, stop_all))
         self.next_input, self.unlock = self.of(next_input), self.of(unlock)
@@ -47,7 +47,7 @@ class Life:
         if self.is_compiled:
             return function
         if function not in self._made:
-            self._made[function] = interpreted(function)
+            self._made[function] = interpreted(function, **self._swap)
         return self._made[function]
 
     def address(self, function: Any) -> int:

@@ -55,7 +55,7 @@ class Query:
         self._error: BaseException | None = None
         self._stopped = False
         self._last_metrics: dict[str, dict[str, Any]] = {}
-        self._latency = Histogram.allocate()
+        self._latency, self._result_latency = Histogram.allocate(), Histogram.allocate()
 
     # ---- how it runs -------------------------------------------------------------------------
 
@@ -96,7 +96,12 @@ class Query:
         numbers = self._engine.take_numbers(len(self._graph.units))
         try:
             self._made = Building(
-                self._graph, self._memory, numbers, self._engine.table, self._life, self._latency
+                self._graph,
+                self._memory,
+                numbers,
+                self._engine.table,
+                self._life,
+                (self._latency, self._result_latency),
             )
         except BaseException:
             self._engine.give_numbers(numbers)
@@ -238,8 +243,9 @@ class Query:
         return found
 
     def latency(self) -> dict[str, Latencies]:
-        """How long rows took from when they were due to their results."""
-        return {"block": Latencies.of(self._latency)}
+        """How long rows took from when they were due: all splits, and those that gave results."""
+        block, window = self._latency, self._result_latency
+        return {"block": Latencies.of(block), "window": Latencies.of(window)}
 
 
 _SERVICES = {

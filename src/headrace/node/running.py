@@ -409,6 +409,15 @@ def split_is_over(worker, unit, merge):
 
 
 @compiled
+def note_latency(unit, ns):
+    """All results of a split have come; if there were any, they took so long."""
+    note(Histogram(unit.latency), ns)
+    if unit.rows_in > unit.marked:
+        unit.marked = unit.rows_in
+        note(Histogram(unit.result_latency), ns)
+
+
+@compiled
 def run_sink(worker, unit):
     """Markers are noted here; rows are for the host."""
     query = QueryRecord(unit.query)
@@ -422,6 +431,6 @@ def run_sink(worker, unit):
         if slice.kind == ROW_SLICE or slice.kind == END:
             unit.request = WRITE
             return HOST
-        if slice.kind == MARKER and unit.latency != 0:
-            note(Histogram(unit.latency), now() - slice.block)
+        if slice.kind == MARKER:
+            note_latency(unit, now() - slice.block)
         finish_mark(worker, Port(Edge(unit.edges)[unit.reading].port), slice)

@@ -93,7 +93,8 @@ class Unit:
     expected: i64  # fixed: address of how many edges a split comes through, by channel
     outputs: i64  # fixed: of a source unit: address of the Output of each source, and behind them
     sources: i64  # (`sources` is their number) those that only hear where its splits end
-    latency: i64  # fixed: of a sink: histogram for the latency of blocks
+    latency: i64  # fixed: of a sink: histogram of how long splits took,
+    result_latency: i64  # fixed: and of those that gave it rows
     phase: i64 = line()
     request: i64  # what the host has to do
     turn: i64  # the edge that is looked at first
@@ -113,6 +114,7 @@ class Unit:
     starved: i64  # ns between a run that found nothing more and the next run
     blocked: i64  # ns, likewise for an output that was full
     why: i64  # the last answer
+    marked: i64  # of a sink: rows before the last marker
     slice: Slice = line()
     mark: Mark = line()
     main: Output = line()
