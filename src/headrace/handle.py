@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .observe.process import ProcessUsage, process_usage
 from .plan.explain import explain_plan
 from .plan.planner import Plan
 
@@ -48,6 +49,7 @@ class Progress:
     late_rows: int
     rows_per_second: float
     operators: dict[str, dict[str, Any]]
+    process: ProcessUsage
 
 
 class Job:
@@ -119,7 +121,8 @@ class Job:
         rows_out = sum(self._rows_in(operators, name) for name in self._execution.sinks)
         late = sum(measured["late_rows"] for measured in operators.values())
         rate = rows_in / seconds if seconds > 0 else 0.0
-        return Progress(self.status, seconds, rows_in, rows_out, late, rate, operators)
+        used = process_usage()
+        return Progress(self.status, seconds, rows_in, rows_out, late, rate, operators, used)
 
     @staticmethod
     def _rows_in(operators: dict[str, dict[str, Any]], name: str) -> int:
