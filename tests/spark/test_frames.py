@@ -2,10 +2,8 @@
 
 import datetime as dt
 import os
-import runpy
 import traceback
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -228,8 +226,9 @@ def test_other_sources_to_a_frame(session):
 
 def test_the_example(session, tmp_path):
     """Spark's sources, a pipeline, SQL and Spark's sink; the same by Spark alone."""
-    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "spark_frames.py"))
-    found = example["run"](session, str(tmp_path)).collect()
+    from examples import spark_frames
+
+    found = spark_frames.run(session, str(tmp_path)).collect()
     rows = session.read.schema("sensor BIGINT, time TIMESTAMP, raw BIGINT")
     rows = rows.json(f"{tmp_path}/readings").selectExpr(
         "sensor", "window(time, '60 seconds').start AS window_start", "raw"
