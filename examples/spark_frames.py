@@ -27,7 +27,7 @@ def readings(spark: SparkSession, folder: str) -> DataFrame:
 
 def celsius(raw):
     """A sensor's number as a temperature; compiled."""
-    return raw / 10 - 5 if raw < 200 else 15 + (raw - 200) / 20
+    return raw / 10 - 5 if raw < 200 else 5 + raw / 20
 
 
 def pipeline(frame: DataFrame) -> hr.Stream:

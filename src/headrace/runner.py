@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import runpy
+import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .job import engine_named, explain
 from .job import run as run_job
 from .observe.progress import live
 from .plan.errors import HeadraceError
+from .spark.shipment import FILE_MODULE
 from .write import Output
-
-NAME = "__headrace__"  # the name of the file's module: what stands under __main__ is left out
 
 
 class NothingToRun(HeadraceError):
@@ -25,10 +25,8 @@ def outputs_in(path: Path) -> list[Output]:
     """The outputs among the variables of a file, in the order in which they were made."""
     if not path.is_file():
         raise NothingToRun(f"there is no file {path}")
-    sys.path.insert(0, str(path.absolute().parent))  # as Python itself does
-    values = runpy.run_path(str(path), run_name=NAME).values()
     found: list[Output] = []
-    for value in values:
+    for value in vars(_loaded(path)).values():
         several = value if isinstance(value, list | tuple) else [value]
         found.extend(each for each in several if isinstance(each, Output) and each not in found)
     if not found:
@@ -37,6 +35,19 @@ def outputs_in(path: Path) -> list[Output]:
             '`if __name__ == "__main__"`, e.g. out = stream.write.parquet("out/")'
         )
     return found
+
+
+def _loaded(path: Path) -> ModuleType:
+    """The file as a module, whose functions travel to Spark's workers by value."""
+    from pyspark import cloudpickle
+
+    sys.path.insert(0, str(path.absolute().parent))  # as Python itself does
+    spec = importlib.util.spec_from_file_location(FILE_MODULE, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[FILE_MODULE] = importlib.util.module_from_spec(spec)
+    cloudpickle.register_pickle_by_value(module)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run(options: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from headrace.connect.spark_frame import SparkFrame
@@ -177,6 +178,7 @@ def send(shipment: Shipment, folder: Path) -> Path:
     return path
 
 
+FILE_MODULE = "__headrace_file__"  # the module of a file that `headrace run` runs
 MOST_KEPT = 4  # jobs that a process keeps in memory
 _received: dict[str, Shipment] = {}
 
@@ -195,6 +197,8 @@ def receive(path: str) -> Shipment:
             ) from None
         # user modules are found where the driver found them
         sys.path.extend(folder for folder in folders if folder not in sys.path)
+        # Numba asks for the module of a function when it loads machine code.
+        sys.modules.setdefault(FILE_MODULE, ModuleType(FILE_MODULE))
         known = loads(content, Path(path).parent)
     _received[path] = known  # the last one used stands last
     while len(_received) > MOST_KEPT:
