@@ -15,6 +15,7 @@ from headrace.workloads import ysb
 
 GROUP_ROWS = 1 << 20
 START = 1_700_000_000_000_000  # where event time begins, in microseconds: a multiple of 200 s
+MILLISECOND = 1000  # microseconds
 FIRST_CHANGE = 1_700_000_000  # files get times of change in their order: Spark goes by them
 
 
@@ -42,12 +43,13 @@ def _repeats(column: pa.ChunkedArray) -> bool:
 
 
 def times(first: int, count: int, step: int) -> pa.Array:
-    """Timestamps, `step` microseconds apart.
+    """Timestamps, `step` microseconds apart, in whole milliseconds: so clocks of events tell them.
 
-    >>> times(0, 2, 1000)[1].as_py().microsecond
-    1000
+    >>> [at.as_py().microsecond for at in times(0, 3, 600)]
+    [0, 0, 1000]
     """
-    return pa.array(first + np.arange(count, dtype=np.int64) * step, pa.timestamp("us", "UTC"))
+    exact = first + np.arange(count, dtype=np.int64) * step
+    return pa.array(exact // MILLISECOND * MILLISECOND, pa.timestamp("us", "UTC"))
 
 
 def with_columns(rows: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
