@@ -14,6 +14,7 @@ from headrace.bench.latency import worst_of
 from headrace.bench.node_figures import FIGURES, MEASURES, Bench, Found, Settings
 from headrace.bench.queries import BenchError, How, OwnThread, Queries
 from headrace.bench.ysb import Load, Results, YsbBench
+from headrace.node.histogram import Histogram, Latencies, note
 from headrace.workloads import ysb
 
 ROWS = 20_000
@@ -183,25 +184,26 @@ def test_a_run_that_is_over_at_once_is_no_hang():
     assert quick.status == "finished"
 
 
-class Latencies:
-    def __init__(self, p99, count):
-        self.p99, self.count = p99, count
-
-    def as_dict_ms(self):
-        return {"p50": 0.1, "p99": self.p99, "max": 3.0, "samples": self.count}
-
-
-class Timed:
-    def __init__(self, *p99s):
-        self.found = {"block": Latencies(*p99s)}
-
-    def latency(self):
-        return self.found
+def latencies(*nanoseconds):
+    histogram = Histogram.allocate()
+    for each in nanoseconds:
+        note(histogram, each)
+    return {"block": Latencies.of(histogram)}
 
 
 def test_of_several_queries_the_worst_latency_counts():
-    found = worst_of([Timed(0.5, 10), Timed(0.7, 20), object()])
-    assert found == {"block": {"p50": 0.1, "p99": 0.7, "max": 3.0, "samples": 30}}
+    found = worst_of([latencies(1_000_000), latencies(2_000_000, 4_000_000), {}], [{}] * 3)
+    assert set(found) == {"block"}
+    assert found["block"]["samples"] == 3 and found["block"]["max"] == 4.0
+    assert found["block"]["p50"] == pytest.approx(2.0, rel=0.02)
+
+
+def test_latencies_of_the_start_do_not_count():
+    start, all_of_it = (10**9,) * 5, (10**9,) * 5 + (1_000_000,) * 3
+    found = worst_of([latencies(*all_of_it)], [latencies(*start)])["block"]
+    assert found["samples"] == 3
+    assert found["max"] == pytest.approx(1.0, rel=0.02)
+    assert found["p99"] == pytest.approx(1.0, rel=0.02)
 
 
 # ---------------------------------------------------------------- the commands

@@ -13,6 +13,7 @@ import pytest
 
 import headrace as hr
 from headrace import col, lit
+from headrace.connect.memory import MemorySource
 
 NAN, INF = math.nan, math.inf
 TEXT = (Path(__file__).parent.parent / "docs" / "semantics.md").read_text(encoding="utf-8")
@@ -329,6 +330,18 @@ def test_late_rows_come_once(run):
         assert sum(column(counted, "n")) == 4
     job = hr.run(made.write.collect(), compiled=False)
     assert job.progress().late_rows == 2
+
+
+def test_rows_without_an_order(run):
+    """The whole of a batch DataFrame is one batch; `tests/spark/test_frames.py` has several."""
+
+    class Unordered(MemorySource):
+        unordered = True
+
+    made = windowed(hr.read.source(Unordered({"t": [5, 12, 3, 40, 8]})))
+    counted, late = run(made, made.late(), capacity=1)
+    assert late == []
+    assert column(counted, "n") == [3, 1, 1]
 
 
 def test_channels_have_their_own_watermarks(run):

@@ -113,7 +113,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser("demo", help="count ad views per campaign, live, for a few seconds")
-    demo.add_argument("--seconds", type=seconds, help="how long (default: 10 on Spark, else 5)")
+    demo.add_argument("--seconds", type=seconds, help="how long (default: 8 on Spark, else 5)")
     demo.add_argument(
         "--plot",
         type=Path,
@@ -159,13 +159,14 @@ def _run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _spark_ended() -> Iterator[None]:
-    """Leave no Java behind, not even for the moment after our end."""
+    """Leave no Java behind, not even for the moment after our end; one that ran before stays."""
+    from .spark.session import close_session, is_running
+
+    ran_before = is_running()
     try:
         yield
     finally:
-        if "pyspark" in sys.modules:
-            from .spark import close_session
-
+        if not ran_before:
             close_session()
 
 

@@ -91,6 +91,21 @@ def test_sources_that_cannot_be_read_again(session):
         run(rows.write.collect(), session=session)
 
 
+def test_settings_of_a_session(session):
+    """Those of a session that we opened are ours; what differs in another one is said."""
+    from headrace.spark.session import left_alone
+
+    assert left_alone(session) == []
+
+    class Other:
+        class sparkContext:
+            getConf = staticmethod(lambda: {"spark.log.level": "INFO"})
+
+    said = left_alone(Other)
+    assert any("spark.log.level is INFO, not OFF" in line for line in said)
+    assert any("spark.python.daemon.module is not set" in line for line in said)
+
+
 def test_another_master(session):
     with pytest.raises(SparkError, match="runs already"):
         hr.run(source().write.null(), engine="spark", master="local[7]")

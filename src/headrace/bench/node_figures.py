@@ -202,7 +202,7 @@ def _all_right(runs: list[dict[str, Any]]) -> bool:
 
 
 def _latency(bench: Bench) -> dict[str, Found]:
-    load = Load(bench.settings.rows, seconds=bench.settings.seconds)
+    load = Load(bench.settings.rows, seconds=2 * bench.settings.seconds)  # for many samples
     run = bench.ysb.measure(How(ENGINE, 2), load, half=True, say=bench.say)
     latency = run["latency_ms"]
     kept = {key: value for key, value in run.items() if key.endswith("latency_ms")}

@@ -200,6 +200,8 @@ class Building:
         self._kept += [outputs, split]
         for k, (out, ports) in enumerate(zip(placed.outs, outs, strict=True)):
             self._output(unit, out, outputs[k], ports)
+            if len(out.readers) == 1 and out.readers[0].kernel_unit is not None:
+                outputs[k].ahead = out.readers[0].kernel_unit.kernel.task.ahead
         record.outputs, record.sources = outputs.address, len(placed.inputs)
         record.task, split.turn = split.address, placed.slot or 0
         split.shared = self.channels[placed.stage].shared.address

@@ -135,14 +135,11 @@ class Graph:
 
     # ---- units -------------------------------------------------------------------------------
 
-    def _is_replicated(self, stage: StagePlan) -> bool:
-        return any(isinstance(node, Source) for node in stage.inputs)
-
     def _copies(self, stage: StagePlan) -> range:
-        return range(self.slots if self._is_replicated(stage) else 1)
+        return range(self.slots if stage.is_replicated else 1)
 
     def _place(self, stage: StagePlan) -> None:
-        replicated = self._is_replicated(stage)
+        replicated = stage.is_replicated
         if replicated:
             self.sources += [n for n in stage.inputs if isinstance(n, Source)]
         for root in stage.roots:
@@ -205,9 +202,9 @@ class Graph:
                     placed.outs[1].readers = self._readers(stage, unit, LATE)
                 elif isinstance(unit, OutputUnit) and id(unit) in self._placed:
                     self._placed[id(unit)].main.readers = [self._merges[unit.name]]
-            if self._is_replicated(stage):
+            if stage.is_replicated:
                 self._connect_source(stage, wiring)
-        if self._is_replicated(stage):
+        if stage.is_replicated:
             for root in stage.roots:
                 self._merges[root.name].main.readers = list(self._behind(root))
 
@@ -224,7 +221,7 @@ class Graph:
         for reader, _ in unit.readers[port]:
             if not isinstance(reader, OutputUnit) or id(reader) in self._placed:
                 found.append(self._placed[id(reader)])
-            elif self._is_replicated(stage):
+            elif stage.is_replicated:
                 found.append(self._merges[reader.name])
             else:
                 found.extend(self._behind(reader.node))
@@ -237,7 +234,7 @@ class Graph:
             return
         for stage in self.stages:
             wiring = self._wirings[stage.number, 0]
-            if not self._is_replicated(stage) and root.name in wiring.inputs:
+            if not stage.is_replicated and root.name in wiring.inputs:
                 yield from self._readers(stage, wiring.inputs[root.name], MAIN)
 
     def _expect(self) -> None:

@@ -117,7 +117,7 @@ class Latencies:
     """
 
     def __init__(self, counts: np.ndarray, total: int, largest: int) -> None:
-        self._behind = np.cumsum(counts)  # samples up to each bucket's end
+        self._counts, self._behind = counts, np.cumsum(counts)  # samples up to each bucket's end
         self._sum, self._max = total, largest
 
     @classmethod
@@ -129,6 +129,24 @@ class Latencies:
             counts += np.ctypeslib.as_array(held)
             total, largest = total + histogram.sum, max(largest, histogram.max)
         return cls(counts, total, largest)
+
+    def since(self, earlier: Latencies) -> Latencies:
+        """What came after an earlier copy; the longest of them is known to within its bucket.
+
+        >>> histogram = Histogram.allocate()
+        >>> note(histogram, 50_000)
+        >>> earlier = Latencies.of(histogram)
+        >>> note(histogram, 40); note(histogram, 60)
+        >>> later = Latencies.of(histogram).since(earlier)
+        >>> later.count, later.max, later.mean
+        (2, 60, 50.0)
+        """
+        counts = self._counts - earlier._counts
+        found = np.flatnonzero(counts)
+        largest = min(self._max, int(_HIGHS[found[-1]])) if len(found) else 0
+        if self._max > earlier._max:
+            largest = self._max  # it came later
+        return Latencies(counts, self._sum - earlier._sum, largest)
 
     def __repr__(self) -> str:
         if not self.count:

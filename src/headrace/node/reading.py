@@ -31,6 +31,7 @@ from headrace.node.unit import (
     Output,
     QueryRecord,
 )
+from headrace.stage.ahead import Ahead, aim
 from headrace.stage.blocks.arrow import copy_block, fill_block
 from headrace.stage.blocks.arrow_text import FeedRecord
 from headrace.stage.blocks.layout import BlockRecord
@@ -216,6 +217,9 @@ def give_block(worker, unit, split, channel, output):
         return HOST
     request.offset += request.count
     unit.rows_in += request.count
+    if output.ahead != 0:
+        coming = min(record.capacity, split.end - request.offset)
+        aim(Ahead(output.ahead), request.feed, request.offset, coming)
     publish(worker, output, split.serial)
     if output.block != 0:  # the next rows get a block of their own, from its start
         block = output.block

@@ -62,6 +62,7 @@ class Output:
     pool: i64  # fixed: 0 where the unit only hands on the blocks of others
     count: i64  # fixed: of ports
     ports: i64  # fixed: address of their addresses
+    ahead: i64  # fixed: of a source: the Ahead of the kernel that reads it; 0: none
 
 
 @record

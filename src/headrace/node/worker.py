@@ -32,7 +32,7 @@ from headrace.stage.memory.records import compiled, i64s
 STOP = 0  # an answer besides HOST
 SPINS = 400  # looks for work before sleeping; some microseconds
 LOOK_EVERY = 100_000  # ns between looks at the timed units of a busy worker
-LONGEST_SLEEP = 50_000_000  # ns
+LONGEST_SLEEP = 250_000_000  # ns
 
 
 @compiled

@@ -104,7 +104,7 @@ def explain_plan(plan: Plan) -> str:
 
 
 def _stage_lines(stage: StagePlan) -> list[str]:
-    lines = [f"stage {stage.number}"]
+    lines = [f"stage {stage.number}{', replicated' if stage.is_replicated else ''}"]
     for node in stage.inputs:
         lines.append(f"  in      {node.name}: {node.detail()}")
     for chain in chains(stage.roots, stage.fuse):

@@ -29,6 +29,12 @@ class StagePlan:
         """Where its rows come from."""
         return tuple(node for node in walk(self.roots) if isinstance(node, Source | Received))
 
+    @property
+    def is_replicated(self) -> bool:
+        """Does it read sources? Then it keeps nothing but partial results, and every worker runs a
+        copy of it on its own splits; only what it gives is brought together, in order."""
+        return any(isinstance(node, Source) for node in self.inputs)
+
 
 @dataclass(frozen=True)
 class Plan:

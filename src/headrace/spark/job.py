@@ -25,7 +25,7 @@ from .frames import Frames, with_files
 from .planning import write_times
 from .progress import Counts, SparkProgress
 from .query import all_letters
-from .session import open_session, own_session
+from .session import left_alone, open_session, own_session
 from .shipment import Shipment, send, without_sinks
 from .sinks import DriverSinks
 from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
@@ -51,6 +51,7 @@ class SparkJob:
         self._counts = Counts()
         self._error: Exception | None = None
         self._stopping = False
+        self._left_alone: list[str] = []
         self._query: Any = None
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
@@ -115,6 +116,8 @@ class SparkJob:
         if self._has_ended():
             return False
         spark = open_session(master, session)
+        if session is not None:
+            self._left_alone = left_alone(spark)
         if self._frames and not self._frames.are_one_batch:
             self._take_stages(with_files(self._stages, self._checkpoint.frames))
         if shards is not None and shards != before:
@@ -227,7 +230,11 @@ class SparkJob:
 
     def explain(self) -> str:
         """The plan, its stages, and how they lie on Spark."""
-        return explain_on_spark(self.plan, self._shipment.shards if self._shipment else None)
+        said = explain_on_spark(self.plan, self._shipment.shards if self._shipment else None)
+        if self._left_alone:
+            lines = ["", "Left as they are in your session", *self._left_alone]
+            said += "\n".join(["", *lines])
+        return said
 
     def progress(self) -> SparkProgress:
         """How far the job is: rows, rates, batches, state, and the same for every operator."""

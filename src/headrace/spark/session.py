@@ -29,6 +29,15 @@ STARTING = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.authenticate.socketTimeout": "60s",
 }
+# What a user's own session may have otherwise, and what follows.
+FIXED = {
+    "spark.python.daemon.module": (DAEMON, "Python workers take a second longer to start"),
+    "spark.log.level": ("OFF", "Spark may write to the log when a job stops or fails"),
+    "spark.python.authenticate.socketTimeout": (
+        "60s",
+        "on a machine with much to do, Python workers may be given up too early",
+    ),
+}
 # Of a session; ours is a new one of the user's context, so that theirs stays as it is.
 RUNNING = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -120,14 +129,20 @@ def _quietly(begin: Any) -> Any:
         os.close(kept)
 
 
+def is_running() -> bool:
+    """Does Spark run in this process?"""
+    loaded = sys.modules.get("pyspark")  # without it there is none
+    return loaded is not None and loaded.SparkContext._active_spark_context is not None
+
+
 def close_session() -> None:
     """Stop Spark, if it runs in this process, and wait until its Java has ended."""
+    if not is_running():
+        return
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    context = SparkContext._active_spark_context
-    if context is None:
-        return
+    context: Any = SparkContext._active_spark_context
     gateway = context._gateway
     session = SparkSession.getActiveSession()
     (session or context).stop()
@@ -142,6 +157,16 @@ def close_session() -> None:
     except subprocess.TimeoutExpired:
         java.kill()
         java.wait()
+
+
+def left_alone(session: SparkSession) -> list[str]:
+    """What we would set otherwise and cannot change in a session that the user has started."""
+    made = []
+    for name, (ours, meaning) in FIXED.items():
+        theirs = session.sparkContext.getConf().get(name)
+        if theirs != ours:
+            made.append(f"{name} is {theirs or 'not set'}, not {ours}: {meaning}")
+    return made
 
 
 def own_session(session: SparkSession, shards: int) -> SparkSession:

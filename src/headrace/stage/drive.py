@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .ahead import Ahead, aim
 from .blocks.arrow import Feed, copy_block
 from .blocks.block import Block
 from .clock import SourceClock, observe_block
@@ -46,6 +47,8 @@ def drive(address):
         count = min(run.capacity, run.end - run.offset)
         copy_block(run.block, run.feed, run.offset, count)
         run.offset += count
+        if task.ahead != 0:
+            aim(Ahead(task.ahead), run.feed, run.offset, min(run.capacity, run.end - run.offset))
         if run.clock != 0:
             run.watermark = observe_block(run.clock, run.channel, run.block, run.block)
         task.input = run.block

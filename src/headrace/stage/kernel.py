@@ -10,6 +10,7 @@ import numpy as np
 from headrace.plan.nodes import Process, TableJoin, WindowAggregate
 from headrace.plan.schema import Schema
 
+from .ahead import Ahead
 from .blocks.block import Block
 from .blocks.layout import Layout
 from .functions import quiet, state_record
@@ -101,6 +102,9 @@ class Kernel:
             task.selection = self._selection.ctypes.data
         if made.uses_matches:
             task.matches = self._zeros(self.capacity + 1, np.int32)
+        if self.chain.reads_source:
+            self._ahead = Ahead.allocate()
+            task.ahead = self._ahead.address
         if made.uses_retry:
             task.retry = self._zeros(self.capacity + 1, np.int32)
         if made.uses_known:

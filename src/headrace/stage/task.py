@@ -47,6 +47,7 @@ class Task:
     selection: i64  # numbers of the rows that passed the filter in front
     matches: i64  # numbers of the records of a static table that they match
     retry: i64  # places of rows whose match was not where it was first looked for
+    ahead: i64  # what its source copies next
     hashes: i64  # of the keys of those rows
     known: i64  # for each record of that table: serial of a window, number of the key's record
     store: i64  # the state of `process`

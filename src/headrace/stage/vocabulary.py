@@ -9,6 +9,7 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
+from .ahead import Ahead, look_ahead
 from .blocks.layout import BlockRecord
 from .memory.arithmetic import (
     HIGHEST,
@@ -110,6 +111,7 @@ __all__ = [
     "OUTPUT_FULL",
     "RUNNING",
     "TAG",
+    "Ahead",
     "BlockRecord",
     "Heap",
     "Panes",
@@ -155,6 +157,7 @@ __all__ = [
     "keep_words",
     "kept_bytes",
     "lacks_bytes",
+    "look_ahead",
     "lower_words",
     "make_record",
     "maybe",

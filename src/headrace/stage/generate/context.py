@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.plan.expression_types import can_fail
+from headrace.plan.expressions import Aggregate
 from headrace.plan.nodes import (
     Filter,
     FlatMap,
@@ -13,6 +14,7 @@ from headrace.plan.nodes import (
     OnTime,
     Process,
     Project,
+    Source,
     TableJoin,
     WindowAggregate,
 )
@@ -34,6 +36,7 @@ from .stores import (
 from .writer import Value, Writer
 
 PREFETCH_AHEAD = 16  # rows
+COUNT_ROWS = Aggregate("count")  # which never fails
 
 
 @dataclass
@@ -43,6 +46,11 @@ class Chain:
     nodes: tuple[Node, ...]
     input: Schema
     late_wanted: bool = False  # does anyone read the late rows of the OnTime in it?
+
+    @property
+    def reads_source(self) -> bool:
+        """Are its input blocks copied in by a source?"""
+        return isinstance(self.nodes[0].inputs[0], Source)
 
     @property
     def last(self) -> Node:
@@ -75,8 +83,10 @@ def node_can_fail(node: Node) -> bool:
     """Can an operator raise an error for some row?"""
     schema = node.inputs[0].schema
     match node:
-        case FlatMap() | WindowAggregate():
+        case FlatMap():
             return True
+        case WindowAggregate():
+            return any(aggregate != COUNT_ROWS for _, aggregate in node.aggregates)
         case Filter():
             return can_fail(node.predicate, schema)
         case Project():
@@ -148,6 +158,12 @@ class Context:
             self.writer.line("task.written = written")
         if self.chain.late_wanted:
             self.writer.line("task.late_written = late_written")
+
+    def look_ahead(self, times: int = 1) -> None:
+        """Ask for rows that the source copies next (`ahead`)."""
+        if self.chain.reads_source:
+            for _ in range(times):
+                self.writer.line("look_ahead(ahead)")
 
     # ---- rows out ----------------------------------------------------------------------------
 
@@ -223,6 +239,8 @@ class Context:
         head.line("task = Task(task_address)")
         head.line("block = BlockRecord(task.input)")
         head.line("first = task.first")
+        if self.chain.reads_source:
+            head.line("ahead = Ahead(task.ahead)")
         bind_columns(head, "in", "block", self._input, self._inputs, first="first")
         if self.has_output:
             bind_output(head, "out", "task.output", "written", "room", chain.last.schema)

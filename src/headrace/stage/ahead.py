@@ -1,0 +1,60 @@
+"""Looking ahead: a kernel asks for the memory that its source copies next.
+
+Copying rows in waits for memory, and the kernel behind it hardly uses memory at all. So while the
+kernel works on a block, it asks for the rows of the next one, a cache line with every row; when
+they are copied, they are in the cache already.
+"""
+
+from __future__ import annotations
+
+from .blocks.arrow_text import FeedRecord
+from .memory.instructions import prefetch
+from .memory.records import LINE, array, compiled, i64, line, record
+
+MOST_COLUMNS = 32
+
+
+@record
+class Range:
+    """Memory of one column."""
+
+    at: i64
+    stop: i64
+
+
+@record
+class Ahead:
+    """What is still to be asked for. Written by the thread that runs the source and the kernel."""
+
+    at: i64 = line()
+    stop: i64
+    place: i64
+    count: i64
+    ranges: array(Range, MOST_COLUMNS) = line()
+
+
+@compiled
+def aim(ahead, feed_address, offset, count):
+    """The rows of a feed that come next."""
+    feed = FeedRecord(feed_address)
+    columns = min(feed.count, MOST_COLUMNS)
+    for k in range(columns):
+        column, wanted = feed.columns[k], ahead.ranges[k]
+        wanted.at = column.source + offset * column.width
+        wanted.stop = wanted.at + count * column.width
+    ahead.place, ahead.count = 0, columns
+    ahead.at, ahead.stop = 0, 0
+
+
+@compiled
+def look_ahead(ahead):
+    """Ask for one more line."""
+    at = ahead.at
+    if at >= ahead.stop:
+        if ahead.place >= ahead.count:
+            return
+        wanted = ahead.ranges[ahead.place]
+        ahead.place += 1
+        at, ahead.stop = wanted.at, wanted.stop
+    prefetch(at)
+    ahead.at = at + LINE
