@@ -57,8 +57,10 @@ def send(broker, topic, values, partition=0, **more):
         if error is not None:
             refused.append(error)
 
-    for value in values:
+    for number, value in enumerate(values):
         producer.produce(topic, value, partition=partition, on_delivery=delivered, **more)
+        if number % 50_000 == 49_999:  # its queue holds 100,000
+            assert producer.flush(60) == 0
     assert producer.flush(30) == 0 and not refused
 
 
