@@ -59,8 +59,8 @@ def test_who_waits_for_a_block_is_told(explored):
 def test_a_wish_after_the_last_look_is_found(found):
     bug = planted(
         ask_for_blocks,
-        'exchange(pool, "hungry", 1)  # an update: either the bringer sees it, or we see the block\n'
-        "    return take(pool)",
+        'exchange(pool, "hungry", 1)  # an update: either the bringer sees it, or we see the '
+        "block\n    return take(pool)",
         'block = take(pool)\n    exchange(pool, "hungry", 1)\n    return block',
     )
     failures = found(*waiting(ask_for_blocks=bug))
