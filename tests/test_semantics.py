@@ -240,6 +240,24 @@ def test_division_by_zero(run):
             run(rows.select(y=made))
 
 
+def is_one(x):
+    return x == 1
+
+
+def is_surely_one(x):
+    return x is not None and x == 1
+
+
+@pytest.mark.compiled
+def test_nulls_in_functions():
+    rows = hr.read.memory([{"x": 1}, {"x": None}], schema={"x": hr.optional(int)})
+    asked = rows.select(y=hr.udf(is_surely_one)(col("x"))).write.collect()
+    hr.run(asked)
+    assert asked.result()["y"].to_pylist() == [True, False]
+    with pytest.raises(TypeError, match="expected int64, got None"):
+        hr.run(rows.select(y=hr.udf(is_one)(col("x"))).write.collect())
+
+
 def test_integers_in_functions(run, request):
     rows = hr.read.memory({"x": [3, 2**62]})
     assert run(rows.map(lambda x: x + x // 2, output="y").filter(col("y") < 9)) == [{"y": 4}]
