@@ -11,7 +11,8 @@ from headrace.spark import java
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
     """A machine without any Java."""
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "")  # so that it is put back as it was, whatever we set
+    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
     monkeypatch.setattr(java, "_packaged", lambda: None)
     monkeypatch.setenv("HEADRACE_CACHE", str(tmp_path / "cache"))
