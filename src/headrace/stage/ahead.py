@@ -8,7 +8,7 @@ they are copied, they are in the cache already.
 from __future__ import annotations
 
 from .blocks.arrow_text import FeedRecord
-from .memory.instructions import prefetch
+from .memory.instructions import prefetch_for_later
 from .memory.records import LINE, array, compiled, i64, line, record
 
 MOST_COLUMNS = 32
@@ -56,5 +56,5 @@ def look_ahead(ahead):
         wanted = ahead.ranges[ahead.place]
         ahead.place += 1
         at, ahead.stop = wanted.at, wanted.stop
-    prefetch(at)
+    prefetch_for_later(at)
     ahead.at = at + LINE

@@ -88,7 +88,11 @@ def swap_bytes(value: int) -> int:
 
 
 def prefetch(address: int) -> None:
-    """A hint that the cache line at an address will be needed."""
+    """A hint that the cache line at an address will be needed at once."""
+
+
+def prefetch_for_later(address: int) -> None:
+    """A hint that it will be needed, but not yet: it need not displace what is used now."""
 
 
 def copy_bytes(target: int, source: int, count: int) -> None:
@@ -101,10 +105,16 @@ def _emit_half_word(context, b, address):
     return b.sext(b.load(b.inttoptr(address, half.as_pointer()), align=1), WORD)
 
 
-def _emit_prefetch(context, b, address):
-    number = ir.IntType(32)
-    hint = intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), BYTES, number, number, number)
-    b.call(hint, [b.inttoptr(address, BYTES), number(0), number(3), number(1)])
+_ALL_CACHES, _OUTER_CACHES = 3, 2  # LLVM's degrees of locality
+
+
+def _prefetching(locality: int) -> Callable[..., None]:
+    def emit(context, b, address):
+        number = ir.IntType(32)
+        hint = intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), BYTES, number, number, number)
+        b.call(hint, [b.inttoptr(address, BYTES), number(0), number(locality), number(1)])
+
+    return emit
 
 
 def _emit_copy(context, b, target, source, count):
@@ -121,5 +131,6 @@ teach_instruction(
 teach_instruction(half_word, 1, types.int64, _emit_half_word)
 teach_instruction(shift_right, 2, types.int64, lambda context, b, x, bits: b.lshr(x, bits))
 teach_instruction(swap_bytes, 1, types.int64, lambda context, b, x: b.bswap(x))
-teach_instruction(prefetch, 1, types.none, _emit_prefetch)
+teach_instruction(prefetch, 1, types.none, _prefetching(_ALL_CACHES))
+teach_instruction(prefetch_for_later, 1, types.none, _prefetching(_OUTER_CACHES))
 teach_instruction(copy_bytes, 3, types.none, _emit_copy)
