@@ -79,12 +79,16 @@ class Observed:
     resident: int | None  # bytes, at most
 
 
+EVENTS_PER_WINDOW = 4_000_000
+
+
 class YsbBench:
     """Runs over one table of events, which is made once."""
 
     def __init__(self, rows: int = ROWS, say: Said = say_nothing) -> None:
         say(f"making {rows:,} rows")
-        self.data = ysb.make(rows)
+        # as many events in a window as come in 10 s at 400,000 a second
+        self.data = ysb.make(rows, windows=max(1, rows // EVENTS_PER_WINDOW))
 
     def measure(
         self,

@@ -28,7 +28,7 @@ from .unit import KERNEL, MERGE, SINK, SOURCE, Edge, Output, QueryRecord, Unit
 
 RING = 16  # descriptors in a port
 BLOCKS = 4  # of a pool, to begin with
-SPLIT_BLOCKS = 8  # of a split, at most
+SPLIT_BLOCKS = 16  # of a split, at most
 
 
 @dataclass(eq=False)
@@ -93,7 +93,9 @@ class Building:
             sources = [node for node in stage.inputs if isinstance(node, Source)]
             if sources:
                 rows = SPLIT_BLOCKS * graph.capacity
-                self.channels[stage.number] = Channels(sources, rows, graph.capacity, life)
+                self.channels[stage.number] = Channels(
+                    sources, graph.slots, rows, graph.capacity, life
+                )
         outs = self._ports()
         for unit in self.units.values():
             self._unit(unit, outs[id(unit.placed)])

@@ -106,7 +106,7 @@ class Channels:
     """All channels of the sources of one stage, shared by its slots."""
 
     def __init__(
-        self, sources: Sequence[Source], split_rows: int, capacity: int, life: Life
+        self, sources: Sequence[Source], slots: int, split_rows: int, capacity: int, life: Life
     ) -> None:
         self._life = life
         named = [(k, s, name) for k, s in enumerate(sources) for name in s.connector.channels()]
@@ -116,7 +116,7 @@ class Channels:
         for at, (number, source, name) in enumerate(named):
             self.all.append(Channel(source, number, name, self.records[at], capacity, life))
         self.shared.channels, self.shared.count = self.records.address, len(named)
-        self.shared.rows = split_rows
+        self.shared.rows, self.shared.slots = split_rows, slots
 
     def poll(self, number: int) -> bool:
         """Read the next batch of a channel, and let go of its lock."""

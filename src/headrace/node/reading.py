@@ -92,6 +92,7 @@ class SplitsRecord:
     count: i64 = line()  # fixed: of channels
     channels: i64
     rows: i64  # of a split, at most
+    slots: i64  # that claim splits: with one, what it has read is known
 
 
 @record
@@ -181,6 +182,8 @@ def run_source(worker, unit):
     give_mark(worker, output, mark)
     mark.value = FOREVER  # of these outputs: they read other sources
     give_mark(worker, silent, mark)
+    if SplitsRecord(split.shared).slots == 1:
+        channel.largest = split.clock.largest
     if split.users != 0:
         fetch_add(FeedUsers(split.users), "count", -1)
     unit.phase = NEXT
@@ -298,7 +301,7 @@ def take_rows(shared, channel, split, draining, moment):
     if count > 0:
         split.users = channel.users
         fetch_add(FeedUsers(channel.users), "count", 1)
-        if channel.time >= 0:
+        if channel.time >= 0 and shared.slots > 1:
             channel.largest = max(channel.largest, largest_time(channel, count))
     channel.offset += count
     channel.claimed += count

@@ -60,6 +60,12 @@ class Ysb:
     ad_numbers: np.ndarray  # of each event: which of the ads it is
     campaign_ids: Any  # of each campaign number: its id
     campaign_numbers: np.ndarray  # of each ad number: its campaign's number
+    windows: int = ROUND_WINDOWS  # that the events span
+
+    @property
+    def span_ms(self) -> int:
+        """How much event time there is in the events."""
+        return self.windows * WINDOW_MS
 
     def expected(self) -> pa.Table:
         """The answer, by NumPy: campaign_id, window_start and views of every window with views."""
@@ -84,13 +90,13 @@ class Ysb:
         if rows == 0:
             return 0
         rounds, row = divmod(rows - 1, self.events.num_rows)
-        time = self.events["event_time"][row].as_py() + rounds * SPAN_MS
+        time = self.events["event_time"][row].as_py() + rounds * self.span_ms
         return (time - START_MS) // WINDOW_MS
 
     def is_right(self, got: pa.Table, rows: int, *, ended: bool = False) -> bool:
         """Are these all the windows of so many rows of the events, replayed in rounds, and right?
 
-        Each round moves time on by `SPAN_MS`. Windows that are still open after the last row must
+        Each round moves time on by `span_ms`. Windows that are still open after the last row must
         be missing, unless the stream has ended.
 
         >>> data = make(1000)
@@ -100,11 +106,11 @@ class Ysb:
         False
         """
         windows = self.closed_windows(rows)
-        rounds = -(-windows // ROUND_WINDOWS)
+        rounds = -(-windows // self.windows)
         wanted = np.tile(self._counts_of_round, rounds)[: windows * CAMPAIGNS]
         if ended and rows:  # the window that the last row is in has closed, too
             _, rest = divmod(rows - 1, self.events.num_rows)
-            of_round = windows % ROUND_WINDOWS * CAMPAIGNS
+            of_round = windows % self.windows * CAMPAIGNS
             last = self._counts(rest + 1)[of_round : of_round + CAMPAIGNS]
             wanted = np.concatenate([wanted, last])
         found = self._places(got)
@@ -124,7 +130,7 @@ class Ysb:
         is_view = events["event_type"].to_numpy() == VIEW
         windows = (events["event_time"].to_numpy()[is_view] - START_MS) // WINDOW_MS
         campaigns = self.campaign_numbers[self.ad_numbers[:rows][is_view]]
-        return np.bincount(windows * CAMPAIGNS + campaigns, minlength=ROUND_WINDOWS * CAMPAIGNS)
+        return np.bincount(windows * CAMPAIGNS + campaigns, minlength=self.windows * CAMPAIGNS)
 
     def _places(self, got: pa.Table) -> np.ndarray | None:
         """Of each result row: window number times campaigns, plus campaign number."""
@@ -135,8 +141,8 @@ class Ysb:
         return since * CAMPAIGNS + numbers.to_numpy()
 
 
-def make(rows: int, *, strings: bool = False, seed: int = 1) -> Ysb:
-    """Events and the table of campaigns.
+def make(rows: int, *, strings: bool = False, seed: int = 1, windows: int = ROUND_WINDOWS) -> Ysb:
+    """Events over some windows of time, and the table of campaigns.
 
     >>> make(10, strings=True).campaigns.schema.names
     ['ad_id', 'campaign_id']
@@ -154,13 +160,13 @@ def make(rows: int, *, strings: bool = False, seed: int = 1) -> Ysb:
         "ad_id": ad_ids.take(pa.array(ad_numbers, pa.int64())),
         "ad_type": random.integers(0, AD_TYPES, rows),
         "event_type": random.integers(0, EVENT_TYPES, rows),
-        "event_time": START_MS + np.arange(rows) * SPAN_MS // rows,
+        "event_time": START_MS + np.arange(rows) * (windows * WINDOW_MS) // rows,
         "ip": random.integers(0, 1 << 32, rows),
     }
     campaigns = pa.table(
         {"ad_id": ad_ids, "campaign_id": campaign_ids.take(pa.array(campaign_numbers))}
     )
-    return Ysb(pa.table(columns), campaigns, ad_numbers, campaign_ids, campaign_numbers)
+    return Ysb(pa.table(columns), campaigns, ad_numbers, campaign_ids, campaign_numbers, windows)
 
 
 def _numbers(random: np.random.Generator, count: int) -> pa.Array:
@@ -195,5 +201,5 @@ def replayed(data: Ysb, *, rows: int | None = None, rate: float | None = None) -
     ('user_id', 'page_id')
     """
     return hr.read.replay(
-        data.events, time="event_time", span=SPAN_MS, rows=rows, rate=rate, name="events"
+        data.events, time="event_time", span=data.span_ms, rows=rows, rate=rate, name="events"
     )
