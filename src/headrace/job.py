@@ -23,7 +23,7 @@ from .plan.site import caller_site
 from .stage.capacity import DEFAULT_CAPACITY
 from .write import Output
 
-NODE_CAPACITY = 8_192  # rows in a block of the node engine
+NODE_CAPACITY = 16_384  # rows in a block of the node engine
 
 
 def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True) -> Plan:

@@ -272,7 +272,8 @@ def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:
         with writer.block("for place in range(position, position + taken):"):
             writer.line(f"row = {context.row_of('place')}")
             context.note_row("place")
-            context.look_ahead()
+            filtered = context.made.uses_selection and not context.made.uses_retry
+            context.look_ahead(times=3 if filtered else 1)  # for the rows that were left out, too
             _plain_row(context, nodes)
         writer.line("position += taken")
         writer.line(f"taken = {taken}")
