@@ -20,10 +20,10 @@ from .channels import Channels
 from .graph import Graph, Out, Placed
 from .life import Life
 from .memory import BlockPool, Memory
+from .passing import MergeRecord
 from .pool import Pool
 from .port import new_port
 from .reading import SplitRecord
-from .running import MergeRecord
 from .unit import KERNEL, MERGE, SINK, SOURCE, Edge, Output, QueryRecord, Unit
 
 RING = 16  # descriptors in a port
@@ -75,10 +75,11 @@ class Building:
         memory: Memory,
         numbers: list[int],
         table: Any,
+        blank: Any,
         life: Life,
         latencies: tuple[Any, Any],
     ) -> None:
-        self.graph, self.memory, self._life = graph, memory, life
+        self.graph, self.memory, self._life, self._blank = graph, memory, life, blank
         self.query = QueryRecord.allocate()
         self._latencies = latencies
         self._kept: list[Any] = []
@@ -101,6 +102,8 @@ class Building:
             self._unit(unit, outs[id(unit.placed)])
         for writers in self._writers.values():
             self._pool(writers)
+        for unit in self.units.values():  # from now on a worker may run it
+            unit.record.query = self.query.address
 
     def _words(self, values: list[int]) -> int:
         array = np.array(values or [0], np.int64)
@@ -123,8 +126,8 @@ class Building:
 
     def _unit(self, unit: Made, outs: list[list[Any]]) -> None:
         record, placed = unit.record, unit.placed
-        ctypes.memset(record.address, 0, Unit.size)
-        record.kind, record.number, record.query = placed.kind, unit.number, self.query.address
+        ctypes.memmove(record.address, self._blank.address, Unit.size)
+        record.kind, record.number = placed.kind, unit.number
         record.watermark, record.next_end, record.seen = NEVER, LAST, time.monotonic_ns()
         self._edges(unit)
         if placed.kind == SOURCE:

@@ -27,7 +27,7 @@ from .pool import Pool
 from .query import Query
 from .schedulers import lru
 from .schedulers.hooks import EngineRecord, Worker
-from .unit import HOST, SOURCE, Unit
+from .unit import HOST, SOURCE, QueryRecord, Unit
 
 MOST_UNITS = 8192
 JOIN_SECONDS = 10.0
@@ -53,6 +53,10 @@ class NodeEngine:
         self._list, self._states = new_free_list(MOST_UNITS)
         self._lot = Lot.allocate()
         self.table = Unit.allocate(MOST_UNITS)
+        self._nobody = QueryRecord.allocate()  # the query of units that belong to none
+        self._nobody.cancelled = 1
+        self.blank = Unit.allocate()
+        self.blank.query = self._nobody.address
         self._timed = np.zeros(MOST_UNITS, np.int64)
         self._record = EngineRecord.allocate()
         self._prepare()
@@ -153,7 +157,8 @@ class NodeEngine:
             self._tell_timed()
         if units and self._threads:
             self._await_quiet(list(units))
-        self.give_numbers(units)
+        for unit in units.values():  # a worker may be about to wake it, because it was timed
+            unit.record.query = self._nobody.address
 
     def _tell_timed(self) -> None:
         sources = [n for n, q in self._queries.items() if q.units[n].placed.kind == SOURCE]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from headrace.connect.delivery import Delivery
@@ -50,7 +50,7 @@ class Query:
         self._memory = Memory(", ".join(self.sinks), budget)
         self._made: Building | None = None
         self._open_sinks = len(self.sinks)
-        self._lock = threading.Lock()
+        self._lock, self._looking = threading.Lock(), threading.Lock()
         self._over = threading.Event()
         self._error: BaseException | None = None
         self._stopped = False
@@ -73,9 +73,7 @@ class Query:
         except BaseException as error:
             self.fail(error)
         try:
-            if self._made is not None:
-                self._made.query.cancelled = 1  # whatever is still under way
-            self._engine.remove(self)
+            self._leave()
             if self._error is not None:
                 raise self._error
             self._delivery.commit()
@@ -100,6 +98,7 @@ class Query:
                 self._memory,
                 numbers,
                 self._engine.table,
+                self._engine.blank,
                 self._life,
                 (self._latency, self._result_latency),
             )
@@ -134,11 +133,20 @@ class Query:
             self._made.query.cancelled = 1
         self._over.set()
 
-    def _close(self) -> None:
+    def _leave(self) -> None:
+        """Give the units back, when no worker has them any more and nobody looks at them."""
+        if self._made is None:
+            return
+        self._made.query.cancelled = 1  # whatever is still under way
+        self._engine.remove(self)
         self._last_metrics = self.metrics()
-        made, self._made = self._made, None
-        for channels in made.channels.values() if made else ():
+        with self._looking:
+            made, self._made = self._made, None
+        self._engine.give_numbers(made.units)
+        for channels in made.channels.values():
             channels.close()
+
+    def _close(self) -> None:
         for node in self.sources:
             node.connector.close()
         self._delivery.close()
@@ -229,18 +237,10 @@ class Query:
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every operator: rows, blocks, times, state; those of slots are added up."""
-        if self._made is None:
-            return self._last_metrics
-        found: dict[str, dict[str, Any]] = {}
-        for unit in self.units.values():
-            for name, measured in _measured(unit).items():
-                known = found.setdefault(name, {})
-                for what, value in measured.items():
-                    if isinstance(value, int | float):
-                        known[what] = known.get(what, 0) + value
-                    else:
-                        known[what] = value
-        return found
+        with self._looking:  # the units are not given to another query meanwhile
+            if self._made is None:
+                return self._last_metrics
+            return _added_up(_measured(unit) for unit in self.units.values())
 
     def latency(self) -> dict[str, Latencies]:
         """How long rows took from when they were due: all splits, and those that gave results."""
@@ -256,6 +256,16 @@ _SERVICES = {
     WRITE: Query._write,
     FAILED: Query._explain,
 }
+
+
+def _added_up(measured: Iterable[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """What the copies of each operator have done together."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, done in (item for each in measured for item in each.items()):
+        known = found.setdefault(name, {})
+        for what, value in done.items():
+            known[what] = known.get(what, 0) + value if isinstance(value, int | float) else value
+    return found
 
 
 def _measured(unit: Made) -> dict[str, dict[str, Any]]:

@@ -15,16 +15,13 @@ from headrace.node.emit import (
     finish_mark,
     finish_slice,
     give_mark,
-    hand_on,
     has_places,
     keep_mark,
     publish,
     ready_to_write,
 )
-from headrace.node.histogram import Histogram, note
 from headrace.node.port import END, MARKER, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
-from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
     BLOCKED,
@@ -40,14 +37,13 @@ from headrace.node.unit import (
     NEXT,
     ROWS,
     STARVED,
-    WRITE,
     Edge,
     QueryRecord,
 )
 from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed
 from headrace.stage.memory.calls import call
-from headrace.stage.memory.records import compiled, i64, i64s, line, record
+from headrace.stage.memory.records import compiled, i64s
 from headrace.stage.store import Store
 from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Panes, Task
 
@@ -66,7 +62,7 @@ def next_input(unit):
         place = (unit.turn + k) % unit.edge_count
         edge = edges[place]
         if edge.waiting == 0 and peek(Port(edge.port), unit.slice):
-            unit.reading = place
+            unit.reading, unit.turn = place, place + 1  # the others come first next time
             return place
     return -1
 
@@ -280,157 +276,3 @@ def empty_windows(task):
         store.count, store.changes, store.old_index = 0, 0, 0
         panes.opened += 1
         store.serial = panes.opened
-
-
-# ---- units without a kernel ----------------------------------------------------------------
-
-
-@compiled
-def run_pass(worker, unit):
-    """Hand on rows and marks."""
-    query = QueryRecord(unit.query)
-    while True:
-        cancelled = load_relaxed(query, "cancelled")
-        if cancelled != 0:
-            return FINISHED
-        if unit.phase == MARKING:
-            answer = pass_mark(worker, unit)
-            if answer != GO_ON:
-                return answer
-            continue
-        if next_input(unit) < 0:
-            return STARVED
-        slice = unit.slice
-        port = Port(Edge(unit.edges)[unit.reading].port)
-        if slice.kind != ROW_SLICE:
-            keep_mark(unit.mark, slice)
-            finish_mark(worker, port, slice)
-            unit.phase = take_mark(unit)
-        elif not pass_rows(worker, unit, port):
-            return BLOCKED
-
-
-@compiled
-def pass_rows(worker, unit, port):
-    """Hand on the slice that was peeked; False: no room."""
-    if not has_places(unit.main):
-        return False
-    slice = unit.slice
-    unit.rows_in += slice.last - slice.first
-    hand_on(worker, unit.main, slice.block, slice.first, slice.last, slice.serial)
-    finish_slice(worker, port, slice, slice.last - slice.first)
-    return True
-
-
-@record
-class MergeRecord:
-    """What a merge knows of the channels behind its slots."""
-
-    serial: i64 = line()  # of the split whose turn it is
-    channels: i64
-    open: i64  # channels that have not ended
-    stopped: i64
-    watermarks: i64  # address of the watermark of each channel
-    sent: i64  # the watermark that was handed on
-
-
-@compiled
-def run_merge(worker, unit):
-    """Hand on what slots give, split by split, in order: rows keep the order of their channel
-    (Ordered, definition 5.1)."""
-    query, merge = QueryRecord(unit.query), MergeRecord(unit.task)
-    while True:
-        cancelled = load_relaxed(query, "cancelled")
-        if cancelled != 0:
-            return FINISHED
-        if unit.phase == MARKING:  # three marks may follow a split
-            if not has_places(unit.main):
-                return BLOCKED
-            if split_is_over(worker, unit, merge):
-                unit.finished = ENDED
-                return FINISHED
-            continue
-        place = edge_in_turn(unit, merge.serial)
-        if place < 0:
-            return STARVED
-        slice, port = unit.slice, Port(Edge(unit.edges)[place].port)
-        if slice.kind != ROW_SLICE:
-            keep_mark(unit.mark, slice)
-            finish_mark(worker, port, slice)
-            unit.phase = MARKING
-        elif not pass_rows(worker, unit, port):
-            return BLOCKED
-
-
-@compiled
-def edge_in_turn(unit, serial):
-    """The edge whose next slice belongs to the split whose turn it is, or -1."""
-    edges = Edge(unit.edges)
-    for k in range(unit.edge_count):
-        place = (unit.turn + k) % unit.edge_count
-        if peek(Port(edges[place].port), unit.slice) and unit.slice.serial == serial:
-            unit.turn = place
-            return place
-    return -1
-
-
-@compiled
-def split_is_over(worker, unit, merge):
-    """Turn the mark of a split into what comes behind it: the watermark over all channels, a
-    marker, and the end, one in each call since each needs a place. Is it the end?"""
-    mark, marks = unit.mark, i64s(merge.watermarks)
-    if mark.kind == SPLIT:
-        merge.serial += 1
-        if mark.ended != 0:
-            merge.open -= 1
-            merge.stopped = max(merge.stopped, 1 if mark.ended == STOPPED else 0)
-        marks[mark.channel] = FOREVER if mark.ended == ENDED else mark.value
-        least = FOREVER
-        for k in range(merge.channels):
-            least = min(least, marks[k])
-        mark.kind = MARKER
-        if merge.open > 0 and least > merge.sent:
-            merge.sent = least
-            due = mark.due
-            mark.kind, mark.value, mark.due = WATERMARK, least, 0
-            give_mark(worker, unit.main, mark)
-            mark.kind, mark.due = MARKER, due
-        return False
-    if mark.kind == MARKER:
-        give_mark(worker, unit.main, mark)
-        if merge.open > 0:
-            unit.phase = NEXT
-        mark.kind = END
-        mark.value = STOPPED if merge.stopped != 0 else ENDED
-        return False
-    mark.due = 0
-    give_mark(worker, unit.main, mark)
-    return True
-
-
-@compiled
-def note_latency(unit, ns):
-    """All results of a split have come; if there were any, they took so long."""
-    note(Histogram(unit.latency), ns)
-    if unit.rows_in > unit.marked:
-        unit.marked = unit.rows_in
-        note(Histogram(unit.result_latency), ns)
-
-
-@compiled
-def run_sink(worker, unit):
-    """Markers are noted here; rows are for the host."""
-    query = QueryRecord(unit.query)
-    while True:
-        cancelled = load_relaxed(query, "cancelled")
-        if cancelled != 0:
-            return FINISHED
-        if next_input(unit) < 0:
-            return STARVED
-        slice = unit.slice
-        if slice.kind == ROW_SLICE or slice.kind == END:
-            unit.request = WRITE
-            return HOST
-        if slice.kind == MARKER:
-            note_latency(unit, now() - slice.block)
-        finish_mark(worker, Port(Edge(unit.edges)[unit.reading].port), slice)

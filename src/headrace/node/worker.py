@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from headrace.node.free_list import NO_UNIT, FreeList, try_unit
 from headrace.node.parking import Lot, await_work
+from headrace.node.passing import run_merge, run_pass, run_sink
 from headrace.node.reading import run_source
-from headrace.node.running import run_kernel, run_merge, run_pass, run_sink
+from headrace.node.running import run_kernel
 from headrace.node.schedulers.hooks import MOST_DEPTH, EngineRecord, Worker, done, next_unit, ready
 from headrace.node.ticks import now
 from headrace.node.unit import (
