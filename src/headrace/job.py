@@ -165,6 +165,7 @@ def _execution(
 
     if engine == "thread":
         return ThreadRun(made, capacity or DEFAULT_CAPACITY, compiled)
+
     if runs_compiled(made) is not None:
         return NodeRun(made, workers, capacity or DEFAULT_CAPACITY, compiled)
     return OwnEngine(made, workers, capacity or NODE_CAPACITY, memory, compiled)

@@ -135,8 +135,20 @@ def load_table(node: TableJoin, layout: StoreLayout, compiled: bool) -> KeyedSto
             )
         done += batch.num_rows
     if layout.keys_beside_slots:
-        store.put_keys_beside_slots(rows.column(0).cast(pa.int64()).to_numpy())
+        store.put_keys_beside_slots(_numbers(rows.column(0)))
     return store
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """A column without nulls as 64-bit integers. (`to_numpy` would load pandas.)"""
+    chunks = [chunk.cast(pa.int64()) for chunk in column.chunks if len(chunk)]
+    parts = [
+        np.frombuffer(
+            chunk.buffers()[1], np.int64, len(chunk), chunk.offset * np.dtype(np.int64).itemsize
+        )
+        for chunk in chunks
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def _shown(values: dict[str, Any]) -> str:

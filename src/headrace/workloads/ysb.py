@@ -157,20 +157,28 @@ def make(rows: int, *, strings: bool = False, seed: int = 1, windows: int = ROUN
     columns: dict[str, Any] = {
         "user_id": random.integers(0, 1 << 62, rows),
         "page_id": random.integers(0, 1 << 62, rows),
-        "ad_id": ad_ids.take(pa.array(ad_numbers, pa.int64())),
+        "ad_id": ad_ids.take(_column(ad_numbers)),
         "ad_type": random.integers(0, AD_TYPES, rows),
         "event_type": random.integers(0, EVENT_TYPES, rows),
         "event_time": START_MS + np.arange(rows) * (windows * WINDOW_MS) // rows,
         "ip": random.integers(0, 1 << 32, rows),
     }
     campaigns = pa.table(
-        {"ad_id": ad_ids, "campaign_id": campaign_ids.take(pa.array(campaign_numbers))}
+        {"ad_id": ad_ids, "campaign_id": campaign_ids.take(_column(campaign_numbers))}
     )
-    return Ysb(pa.table(columns), campaigns, ad_numbers, campaign_ids, campaign_numbers, windows)
+    events = pa.table([_column(values) for values in columns.values()], names=list(columns))
+    return Ysb(events, campaigns, ad_numbers, campaign_ids, campaign_numbers, windows)
+
+
+def _column(values: np.ndarray | pa.Array) -> pa.Array:
+    """Numbers as they lie in memory. (`pa.array` would load pandas to look at them.)"""
+    if isinstance(values, pa.Array):
+        return values
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
 def _numbers(random: np.random.Generator, count: int) -> pa.Array:
-    return pa.array(random.integers(1, 1 << 62, count))
+    return _column(random.integers(1, 1 << 62, count))
 
 
 def _uuids(random: np.random.Generator, count: int) -> pa.Array:

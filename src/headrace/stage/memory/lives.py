@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache as cache_result
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -30,10 +31,14 @@ def compiled(function: Callable) -> Any:
     folder = cache.folder()
     generated = folder in Path(filename).parents
     made = _cached_in(config.CACHE_DIR if generated else str(folder / "library"), function)
-    inside = _cached_in(
-        str(folder / "inside"), function, no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )
-    made.get_call_template, made.get_overload = inside.get_call_template, inside.get_overload
+
+    @cache_result
+    def inside() -> Any:
+        options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        return _cached_in(str(folder / "inside"), function, **options)
+
+    made.get_call_template = lambda *types: inside().get_call_template(*types)
+    made.get_overload = lambda signature: inside().get_overload(signature)
     return made
 
 
