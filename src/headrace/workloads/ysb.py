@@ -170,7 +170,7 @@ def make(rows: int, *, strings: bool = False, seed: int = 1, windows: int = ROUN
     return Ysb(events, campaigns, ad_numbers, campaign_ids, campaign_numbers, windows)
 
 
-def _column(values: np.ndarray | pa.Array) -> pa.Array:
+def _column(values: Any) -> pa.Array:
     """Numbers as they lie in memory. (`pa.array` would load pandas to look at them.)"""
     if isinstance(values, pa.Array):
         return values
