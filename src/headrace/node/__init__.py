@@ -13,6 +13,18 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     free_list.py   units that are ready; find-work; `lru`          Streams figs. 4-6
     parking.py     spin, prepare, scan again, park                 Streams §4.1.3
     futex.py       the system calls under parking
+    unit.py        what workers run: sources, kernels, merges, sinks
+    emit.py        what units give, and who is told
+    running.py     one run of a kernel's unit                      Streams fig. 4; Enjima §3.1.2
+    passing.py     units without a kernel: pass, merge, sink       Ordered, definition 5.1
+    reading.py     splits of channels, claimed and copied in
+    worker.py      the loop of a worker                            Streams figs. 4-6
+    schedulers/    the three hooks, and `lru`
+    graph.py       a plan into units; building.py: into records
+    query.py       what the host does for units; channels.py: for sources
+    engine.py      the threads, and queries that come and go
+    life.py        the loop compiled, or interpreted for tests
+    hosted.py      the same on Python threads, for strings and plain Python; splits.py: its splits
     histogram.py   latencies, counted by compiled code
     pace.py        when the rows of a source are due
 
