@@ -146,8 +146,12 @@ class NodeEngine:
             if not self._threads:
                 self._start()
 
-    def remove(self, query: Query) -> None:
-        """Forget a query, when no worker has anything to do with it any more."""
+    def remove(self, query: Query, memory: Memory) -> None:
+        """Forget a query, when nobody has anything to do with it any more.
+
+        The allocator comes first: when a pool has grown, it makes units ready.
+        """
+        self._allocator.detach(memory)
         units = query.units
         for unit in units.values():
             unit.record.wake_at = 0

@@ -138,7 +138,7 @@ class Query:
         if self._made is None:
             return
         self._made.query.cancelled = 1  # whatever is still under way
-        self._engine.remove(self)
+        self._engine.remove(self, self._memory)
         self._last_metrics = self.metrics()
         with self._looking:
             made, self._made = self._made, None
