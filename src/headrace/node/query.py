@@ -129,8 +129,9 @@ class Query:
         """Stop at once, because of an error."""
         with self._lock:
             self._error = self._error or error
-        if self._made is not None:
-            self._made.query.cancelled = 1
+        made = self._made  # another thread may be taking it away
+        if made is not None:
+            made.query.cancelled = 1
         self._over.set()
 
     def _leave(self) -> None:
