@@ -137,6 +137,7 @@ def run(
                 made, capacity=capacity or DEFAULT_CAPACITY, compiled=compiled, **options
             )
             return started.finish(seconds, watch)
+        _check_sizes(workers, capacity)
         execution = _execution(made, engine, workers, capacity, compiled, memory)
         return Job(made, execution, seconds, watch).run()
     except Exception as error:
@@ -171,6 +172,13 @@ def _execution(
     return OwnEngine(made, workers, capacity or NODE_CAPACITY, memory, compiled)
 
 
+def _check_sizes(workers: int | None, capacity: int | None) -> None:
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers={workers}: there must be at least one")
+    if capacity is not None and capacity < 1:
+        raise ValueError(f"capacity={capacity}: a block holds at least one row")
+
+
 def start(
     *outputs: Output,
     engine: str = "node",
@@ -197,6 +205,7 @@ def start(
     if engine not in ("thread", "node"):
         raise ValueError(f'engine={engine!r}: use "thread" or "node"')
     made = planned(outputs, fuse=fuse, prune=prune)
+    _check_sizes(workers, capacity)
     execution = _execution(made, engine, workers, capacity, compiled, memory)
     return Job(made, execution, seconds, watch).start()
 
@@ -215,6 +224,7 @@ class Engine:
     def __init__(self, workers: int | None = None) -> None:
         from .node.engine import NodeEngine
 
+        _check_sizes(workers, None)
         self._engine = NodeEngine(workers)
         self.jobs: list[Job] = []  # that are not over
 
@@ -242,6 +252,7 @@ class Engine:
         from .node.hosted import NodeRun
 
         made = planned(outputs, fuse=fuse, prune=prune)
+        _check_sizes(None, capacity)
         execution: Execution
         if runs_compiled(made) is None:
             execution = self._engine.query(made, capacity or NODE_CAPACITY, memory)

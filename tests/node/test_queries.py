@@ -149,3 +149,12 @@ def test_paced_rows_are_measured_from_when_they_were_due():
         latency = job.latency()["block"]
         assert latency.count > 0 and job.latency()["window"].count > 0
         assert total(collected) == 10_000
+
+
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": -3}, {"capacity": 0}])
+def test_sizes_that_cannot_be(wrong):
+    with pytest.raises(ValueError, match="at least one"):
+        hr.start(counted(rows=1).write.null(), engine="node", **wrong)
+    if "workers" in wrong:
+        with pytest.raises(ValueError, match="at least one"):
+            hr.Engine(**wrong)
