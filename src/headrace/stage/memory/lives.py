@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache as cache_result
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
@@ -12,6 +13,8 @@ from numba import config, njit
 from numba.core.dispatcher import Dispatcher
 
 from headrace.stage import cache
+from headrace.stage.memory.compiling import PartCompiler, WholeCompiler
+from headrace.stage.memory.linking import PartCache
 
 # ---- compiled ------------------------------------------------------------------------------
 
@@ -22,30 +25,48 @@ def compiled(function: Callable) -> Any:
     Numba itself sees only changes of the function's own file. So machine code of this package lies
     in the cache folder of its very version, and that of a generated kernel beside its text.
 
-    What other compiled code calls is compiled apart, without the ways in from Python and C: they
-    take more time to make than the function itself.
+    What other compiled code calls is compiled apart, as a part (`linking`), without the ways in
+    from Python and C: they take more time to make than the function itself.
     """
     filename = function.__code__.co_filename
     if not Path(filename).exists():  # typed at a prompt: nothing to cache by
         return njit(nogil=True)(function)
     folder = cache.folder()
     generated = folder in Path(filename).parents
-    made = _cached_in(config.CACHE_DIR if generated else str(folder / "library"), function)
+    with _cache_in(config.CACHE_DIR if generated else str(folder / "library")):
+        made = njit(nogil=True, cache=True, pipeline_class=WholeCompiler, no_cfunc_wrapper=True)(
+            function
+        )
 
     @cache_result
     def inside() -> Any:
-        options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        return _cached_in(str(folder / "inside"), function, **options)
+        part = njit(
+            nogil=True,
+            pipeline_class=PartCompiler,
+            no_cpython_wrapper=True,
+            no_cfunc_wrapper=True,
+        )(function)
+        if _makes_kernels(function):
+            with _cache_in(str(folder / "inside")):
+                part._cache = PartCache(function)
+        return part
 
     made.get_call_template = lambda *types: inside().get_call_template(*types)
     made.get_overload = lambda signature: inside().get_overload(signature)
     return made
 
 
-def _cached_in(folder: str, function: Callable, **options: bool) -> Any:
+def _makes_kernels(function: Callable) -> bool:
+    """Is it something that kernels are made of? Other parts are needed only for a few wholes,
+    and when these are in the cache nobody asks for the parts."""
+    return function.__module__.startswith("headrace.stage.")
+
+
+@contextmanager
+def _cache_in(folder: str) -> Iterator[None]:
     before, config.CACHE_DIR = config.CACHE_DIR, folder
     try:
-        return njit(nogil=True, cache=True, **options)(function)
+        yield
     finally:
         config.CACHE_DIR = before
 

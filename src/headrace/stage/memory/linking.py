@@ -1,0 +1,118 @@
+"""How compiled functions become machine code: the whole at once, not part by part.
+
+Numba optimizes every function by itself, with all that it calls, and again inside each of its
+callers; the loop of a worker calls a hundred small functions, several deep. Here a function that
+only other compiled code calls stays a *part*: code that is not optimized and has no machine code.
+What is called from outside is a *whole*: it is linked with all parts that it needs, and optimized
+once. That takes a fraction of the time, and LLVM sees as much as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from llvmlite import binding as llvm
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
+from numba.core.compiler import CompileResult
+
+
+class _NoEnvironment:
+    """Stands for the code generator where Numba tells machine code its environment."""
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """There is no machine code yet."""
+
+
+class PartLibrary(JITCodeLibrary):
+    """The code of one function, to be linked into others."""
+
+    @property
+    def codegen(self) -> Any:
+        return _NoEnvironment()
+
+    def finalize(self) -> None:
+        """Nothing is done before a whole is made of it."""
+        self._raise_if_finalized()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                function.linkage = llvm.Linkage.linkonce_odr  # several wholes may hold it
+        self._shared_module = self._final_module
+        self._finalized = True
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """None: it has no machine code."""
+        self._ensure_finalized()
+        return 0
+
+    def serialize_using_object_code(self) -> tuple[str, bytes]:
+        """For the cache: its code and that of all parts that it needs, as one module."""
+        self._ensure_finalized()
+        module = self._final_module.clone()
+        for library in parts_of(self):
+            module.link_in(library._get_module_for_linking(), preserve=True)
+        return self.name, module.as_bitcode()
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: tuple[str, bytes]) -> PartLibrary:
+        name, bitcode = state
+        made = cls(codegen, name)
+        made._final_module = made._shared_module = llvm.parse_bitcode(bitcode)
+        made._finalized = True
+        return made
+
+
+class WholeLibrary(JITCodeLibrary):
+    """A function with all that it calls, optimized together."""
+
+    def finalize(self) -> None:
+        """Link the parts, optimize, and make machine code."""
+        self._linking_libraries = list(parts_of(self))
+        super().finalize()
+
+
+def parts_of(library: CPUCodeLibrary) -> Iterator[CPUCodeLibrary]:
+    """All that a library needs, directly or through its parts, each once."""
+    seen, waiting = {library}, list(library._linking_libraries)
+    while waiting:
+        needed = waiting.pop()
+        if needed not in seen:
+            seen.add(needed)
+            yield needed
+            if isinstance(needed, PartLibrary):
+                waiting.extend(needed._linking_libraries)
+
+
+# ---- the cache of parts --------------------------------------------------------------------
+
+
+class _PartTarget:
+    """A target context whose code generator loads parts."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+    def codegen(self) -> Any:
+        return self
+
+    def unserialize_library(self, state: Any) -> PartLibrary:
+        return PartLibrary._unserialize(self._target.codegen(), state)
+
+
+class _PartCacheImpl(CompileResultCacheImpl):
+    def rebuild(self, target_context: Any, payload: Any) -> CompileResult:
+        made = CompileResult._rebuild(_PartTarget(target_context), *payload)
+        return made._replace(target_context=target_context)
+
+
+class PartCache(FunctionCache):
+    """The disk cache of parts."""
+
+    _impl_class = _PartCacheImpl
