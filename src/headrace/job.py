@@ -159,16 +159,20 @@ def _execution(
     Engines bring the compiler: they are loaded when one is used, since a process that only plans
     does without.
     """
-    from .node.engine import OwnEngine
-    from .node.graph import runs_compiled
-    from .node.hosted import NodeRun
-    from .thread import ThreadRun
-
     if engine == "thread":
+        from .thread import ThreadRun
+
         return ThreadRun(made, capacity or DEFAULT_CAPACITY, compiled)
+    from .node.loop import loop, runs_compiled
 
     if runs_compiled(made) is not None:
+        from .node.hosted import NodeRun
+
         return NodeRun(made, workers, capacity or DEFAULT_CAPACITY, compiled)
+    if compiled:
+        loop()  # before the compiler is loaded here
+    from .node.engine import OwnEngine
+
     return OwnEngine(made, workers, capacity or NODE_CAPACITY, memory, compiled)
 
 
@@ -248,8 +252,8 @@ class Engine:
         One that has strings or plain Python gets threads of its own. memory: a budget for its
         blocks, in bytes.
         """
-        from .node.graph import runs_compiled
         from .node.hosted import NodeRun
+        from .node.loop import runs_compiled
 
         made = planned(outputs, fuse=fuse, prune=prune)
         _check_sizes(None, capacity)

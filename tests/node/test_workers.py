@@ -18,7 +18,7 @@ from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 import headrace as hr
 from headrace.job import planned
 from headrace.node import building, engine
-from headrace.node.graph import runs_compiled
+from headrace.node.loop import runs_compiled
 from headrace.node.life import Life
 from headrace.stage.memory.calls import call
 

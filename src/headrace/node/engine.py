@@ -21,6 +21,7 @@ from headrace.plan.planner import Plan
 from .allocator import Allocator
 from .free_list import IDLE, NO_UNIT, new_free_list
 from .life import life_of
+from .loop import loop
 from .memory import BlockPool, Memory
 from .parking import Lot
 from .pool import Pool
@@ -49,6 +50,8 @@ class NodeEngine:
     def __init__(self, workers: int | None = None, compiled: bool = True) -> None:
         self.workers = workers or os.cpu_count() or 1
         self.life = life_of(compiled)
+        if compiled:
+            loop()
         self._pid = os.getpid()
         self._list, self._states = new_free_list(MOST_UNITS)
         self._lot = Lot.allocate()
@@ -107,7 +110,6 @@ class NodeEngine:
     def query(self, plan: Plan, capacity: int, budget: int | None = None) -> Query:
         """A query for this engine; it begins when it is run."""
         self._check()
-        self.life.prepare()
         return Query(self, plan, capacity, budget)
 
     def _check(self) -> None:

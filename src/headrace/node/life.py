@@ -7,13 +7,14 @@ thousands of small pipelines that nobody wants to compile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from headrace.stage.memory.calls import address_of
 from headrace.stage.memory.records import interpreted
 
 from .emit import finish_mark, finish_slice
+from .loop import loop
 from .parking import stop_all
 from .reading import fill_copied, fill_mixed, unlock
 from .running import next_input
@@ -31,16 +32,11 @@ class Life:
         self.next_input, self.unlock = self.of(next_input), self.of(unlock)
         self.finish_slice, self.finish_mark = self.of(finish_slice), self.of(finish_mark)
 
-    @cached_property
-    def _prepared(self) -> bool:
-        if self.is_compiled:
-            self.address(work)
-            self.address(fill_copied)
-        return True
-
     def prepare(self) -> None:
-        """Compile what every query needs, where it is not in the cache: it takes seconds."""
-        assert self._prepared
+        """Compile what workers need, or wait until that is done: it may take seconds."""
+        if self.is_compiled:
+            self.address(fill_copied)  # while another process may be busy with the loop
+            loop().wait()
 
     def of(self, function: Any) -> Callable[..., Any]:
         """A compiled function in this life."""

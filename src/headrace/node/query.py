@@ -105,6 +105,7 @@ class Query:
         except BaseException:
             self._engine.give_numbers(numbers)
             raise
+        self._life.prepare()
         self._engine.add(self, self._memory)
         for channels in self._made.channels.values():
             for channel in channels.all:

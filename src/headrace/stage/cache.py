@@ -12,6 +12,7 @@ the time of a module, by which Numba tells whether it has changed, follows from 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import importlib.resources
 import importlib.util
 import json
@@ -24,10 +25,6 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import llvmlite
-import numba
-import numpy as np
 
 COMPILED = ("headrace.stage", "headrace.node")  # the packages with compiled functions
 _PREFIX = "headrace_cached_"  # of the names in sys.modules
@@ -52,9 +49,7 @@ def version() -> str:
         *(_sources(importlib.resources.files(package)) for package in COMPILED),
         sys.implementation.cache_tag,
         sys.version,
-        numba.__version__,
-        llvmlite.__version__,
-        np.__version__,
+        *map(importlib.metadata.version, ("numba", "llvmlite", "numpy")),  # loads none of them
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
