@@ -114,6 +114,14 @@ def publish(worker, output, serial):
         hand_on(worker, output, block, first, last, serial)
         output.published = last
     if last == record.capacity or output.count == 0:
+        leave_block(worker, output)
+
+
+@compiled
+def leave_block(worker, output):
+    """Write no more into the block; it goes home when its readers are done with it."""
+    block = output.block
+    if block != 0:
         output.block = 0
         let_go(worker, block)
 
@@ -135,7 +143,12 @@ def hand_on(worker, output, block, first, last, serial):
 
 @compiled
 def give_mark(worker, output, mark):
-    """A mark for all readers; there is room."""
+    """A mark for all readers; there is room.
+
+    What is left of the block goes back: a thousand units of a chain that share a pool would each
+    keep one that is nearly empty until their next rows come.
+    """
+    leave_block(worker, output)
     ports = i64s(output.ports)
     for k in range(output.count):
         port = Port(ports[k])

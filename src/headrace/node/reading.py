@@ -12,7 +12,7 @@ asks the host for more (POLL) and keeps the lock meanwhile.
 from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
-from headrace.node.emit import find_block, give_mark, has_places, let_go, publish
+from headrace.node.emit import find_block, give_mark, has_places, leave_block, publish
 from headrace.node.pace import Pace, due_time, next_due, rows_due
 from headrace.node.port import SPLIT
 from headrace.node.running import ENDED, GO_ON, STOPPED
@@ -224,10 +224,7 @@ def give_block(worker, unit, split, channel, output):
         coming = min(record.capacity, split.end - request.offset)
         aim(Ahead(output.ahead), request.feed, request.offset, coming)
     publish(worker, output, split.serial)
-    if output.block != 0:  # the next rows get a block of their own, from its start
-        block = output.block
-        output.block = 0
-        let_go(worker, block)
+    leave_block(worker, output)  # the next rows get a block of their own, from its start
     return AGAIN
 
 

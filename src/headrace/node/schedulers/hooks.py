@@ -18,7 +18,7 @@ from headrace.stage.memory.atomics import load_acquire
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import array, compiled, i64, line, record
 
-MOST_DEPTH = 64  # units that a worker has begun and not finished
+MOST_DEPTH = 8192  # units that a worker has begun and not finished
 
 
 @record
