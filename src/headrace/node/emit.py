@@ -76,14 +76,7 @@ def has_places(output):
 @compiled
 def ready_to_write(output):
     """Are there places in the ports, and is there a block with room? If not, others will tell."""
-    if not has_places(output):
-        return False
-    fresh = output.block == 0
-    if not find_block(output):
-        return False
-    if fresh:
-        NodeBlock(output.block).block.unmarked = 0
-    return True
+    return has_places(output) and find_block(output)
 
 
 @compiled

@@ -47,8 +47,8 @@ def aim(ahead, feed_address, offset, count):
 
 
 @compiled
-def look_ahead(ahead):
-    """Ask for one more line."""
+def look_ahead(ahead, lines):
+    """Ask for some more lines of a column; the last ones may lie behind its end."""
     at = ahead.at
     if at >= ahead.stop:
         if ahead.place >= ahead.count:
@@ -56,5 +56,6 @@ def look_ahead(ahead):
         wanted = ahead.ranges[ahead.place]
         ahead.place += 1
         at, ahead.stop = wanted.at, wanted.stop
-    prefetch_for_later(at)
-    ahead.at = at + LINE
+    for k in range(lines):
+        prefetch_for_later(at + k * LINE)
+    ahead.at = at + lines * LINE

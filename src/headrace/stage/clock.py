@@ -26,10 +26,10 @@ from .blocks.layout import BlockRecord
 from .failure import explain_failure
 from .generate.context import Chain
 from .kernel import Kernel
+from .marks import NEVER, unmark
 from .memory.records import array, compiled, flags, i64, i64s, interpreted, line, record
 from .task import window_start
 
-NEVER = -(1 << 63)  # a watermark before all times
 FOREVER = (1 << 63) - 1  # the watermark of a channel that has ended
 FARTHEST = 1 << 62  # times beyond it would overflow in windows
 
@@ -118,10 +118,7 @@ def observe_block(clock_address, channel_address, block_address, times_address):
             scan_watermarks(times, block.rows, before, clock.bound, clock.steady, target)
             block.unmarked = 0
         elif block.unmarked < block.rows:
-            watermarks = i64s(target)
-            for row in range(block.capacity):
-                watermarks[row] = NEVER
-            block.unmarked = block.capacity
+            unmark(block_address, clock.target)
     block.watermark = after
     return after
 

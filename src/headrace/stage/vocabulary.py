@@ -11,6 +11,7 @@ from numba.core.dispatcher import Dispatcher
 
 from .ahead import Ahead, look_ahead
 from .blocks.layout import BlockRecord
+from .marks import copies_marks, may_mark
 from .memory.arithmetic import (
     HIGHEST,
     LOWEST,
@@ -128,6 +129,7 @@ __all__ = [
     "compiled",
     "concat_words",
     "contains_words",
+    "copies_marks",
     "copy_record",
     "ends_with_words",
     "entry_address",
@@ -160,6 +162,7 @@ __all__ = [
     "look_ahead",
     "lower_words",
     "make_record",
+    "may_mark",
     "maybe",
     "multiply",
     "narrow",

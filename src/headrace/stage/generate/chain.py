@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import Column, Expression, columns_of, substitute
 from headrace.plan.nodes import (
+    WATERMARK,
     Filter,
     Node,
     OnTime,
@@ -23,9 +24,9 @@ from headrace.plan.nodes import (
 )
 
 from .aggregates import AggregateCode
-from .context import Chain, Context, KernelText, write_row
+from .context import Chain, Context, KernelText, write_column
 from .emitting import emitter_loop, frame_text
-from .expressions import hash_code
+from .expressions import Scope, hash_code
 from .layouts import state_layout, table_layout, window_layout
 from .steps import apply_steps, is_true, match_number
 from .stores import find_text, insert_text, match_text, order_text, record_text
@@ -169,8 +170,11 @@ def _match_pass(
     if _can_guess(context, node, keys):
         _guess_matches(context, node, keys[0], row)
         if inner:
-            with writer.block("if misses > 0:") if filtered else nullcontext():
+            with writer.block("if misses > 0:"):
                 _keep_matched(writer, row)
+            if not filtered:
+                with writer.block("else:"), writer.block("for place in range(chosen):"):
+                    writer.line("selection[place] = place")
         return
     writer.line("found = 0")
     with writer.block("for place in range(chosen):"):
@@ -218,7 +222,7 @@ def _guess_matches(context: Context, node: TableJoin, key: Expression, row: str)
         value = context.input_scope().value(key)
         at = writer.let(f"first_slot({hash_code([value])}, {table}_mask)", "a")
         number = writer.let(f"number_in(slots[{at}])", "m")
-        context.look_ahead(times=2)
+        context.look_ahead(lines=2)
         writer.line(f"matches[place] = {number}")
         writer.line("retry[again] = place")
         writer.line(f"again += 1 if ({number} < 0) | ({table}_keys[{at}] != {value.word}) else 0")
@@ -273,7 +277,7 @@ def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:
             writer.line(f"row = {context.row_of('place')}")
             context.note_row("place")
             filtered = context.made.uses_selection and not context.made.uses_retry
-            context.look_ahead(times=3 if filtered else 1)  # for the rows that were left out, too
+            context.look_ahead(lines=3 if filtered else 1)  # for the rows that were left out, too
             _plain_row(context, nodes)
         writer.line("position += taken")
         writer.line(f"taken = {taken}")
@@ -289,5 +293,15 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
     if windowed is not None:
         update_window(context, scope, windowed)
         return
-    write_row(context.writer, "out", "written", context.chain.last.schema, scope.column)
+    _write(context, scope)
     context.writer.line("written += 1")
+
+
+def _write(context: Context, scope: Scope) -> None:
+    """Store the row; its watermark only where there is one (`marks`)."""
+    schema, columns = context.chain.last.schema, context.chain.input.names
+    context.made.copies_marks = WATERMARK in schema.names and WATERMARK in columns
+    for name in schema.names:
+        seldom = name == WATERMARK and context.made.copies_marks
+        with scope.branch("if marks:") if seldom else nullcontext():
+            write_column(context.writer, "out", "written", schema, name, scope.column(name))

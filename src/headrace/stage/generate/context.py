@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from headrace.plan.expression_types import can_fail
 from headrace.plan.expressions import Aggregate
 from headrace.plan.nodes import (
+    WATERMARK,
     Filter,
     FlatMap,
     Node,
@@ -36,6 +37,7 @@ from .stores import (
 from .writer import Value, Writer
 
 PREFETCH_AHEAD = 16  # rows
+NEAR_SLOTS = 2048  # so many fit into the first cache, with their records
 COUNT_ROWS = Aggregate("count")  # which never fails
 
 
@@ -106,6 +108,7 @@ class KernelText:
     uses_matches: bool = False
     uses_retry: bool = False
     uses_known: bool = False
+    copies_marks: bool = False  # from its input, and only where there are some
 
 
 class Context:
@@ -159,11 +162,10 @@ class Context:
         if self.chain.late_wanted:
             self.writer.line("task.late_written = late_written")
 
-    def look_ahead(self, times: int = 1) -> None:
+    def look_ahead(self, lines: int = 1) -> None:
         """Ask for rows that the source copies next (`ahead`)."""
         if self.chain.reads_source:
-            for _ in range(times):
-                self.writer.line("look_ahead(ahead)")
+            self.writer.line(f"look_ahead(ahead, {lines})")
 
     # ---- rows out ----------------------------------------------------------------------------
 
@@ -188,11 +190,12 @@ class Context:
     # ---- records -----------------------------------------------------------------------------
 
     def prefetch(self, layout: StoreLayout) -> None:
-        """Ask for the slot of a row ahead, and for the record of one half as far ahead."""
+        """Ask for the slot of a row ahead, and for the record of one half as far ahead, unless all
+        slots are near anyway."""
         if not self.made.uses_hashes:
             return
         writer, p, half = self.writer, layout.prefix, PREFETCH_AHEAD // 2
-        with writer.block(f"if place + {PREFETCH_AHEAD} < selected:"):
+        with writer.block(f"if {p}_mask >= {NEAR_SLOTS} and place + {PREFETCH_AHEAD} < selected:"):
             writer.line(f"prefetch_slot({p}_index, {p}_mask, hashes[place + {PREFETCH_AHEAD}])")
             where, size = located(layout), size_name(layout)
             writer.line(f"prefetch_entry({where}, hashes[place + {half}], {size})")
@@ -244,9 +247,16 @@ class Context:
         bind_columns(head, "in", "block", self._input, self._inputs, first="first")
         if self.has_output:
             bind_output(head, "out", "task.output", "written", "room", chain.last.schema)
+            if self.made.copies_marks:
+                column = chain.last.schema.names.index(WATERMARK)
+                head.line(f"marks = copies_marks(block, task.last, out, {column})")
+            elif WATERMARK in chain.last.schema.names:
+                head.line("may_mark(out)")
         if chain.late_schema is not None:
             names = "late", "task.late_output", "late_written", "late_room"
             bind_output(head, *names, chain.late_schema)
+            if WATERMARK in chain.late_schema.names:
+                head.line("may_mark(late)")
         if self.tests_lateness:
             head.line("marked = block.unmarked < task.last")
         if self.made.resources.literals:
@@ -315,12 +325,20 @@ def write_row(
     writer: Writer, prefix: str, row: str, schema: Schema, value_of: Callable[[str], Value]
 ) -> None:
     """Store a row in an output block."""
-    for k, column in enumerate(Layout.of(schema).columns):
-        value = value_of(column.name)
-        if column.kind == "view":
-            view = writer.let(f"{prefix}_{k}[{row}]", "s")
-            places: tuple[str, ...] = (f"{view}.head", f"{view}.tail")
-        else:
-            places = (f"{prefix}_{k}[{row}]",)
-        valid = f"{prefix}_{k}_valid[{row}]" if column.type.nullable else None
-        assign(writer, Value(column.type, places, valid), value)
+    for name in schema.names:
+        write_column(writer, prefix, row, schema, name, value_of(name))
+
+
+def write_column(
+    writer: Writer, prefix: str, row: str, schema: Schema, name: str, value: Value
+) -> None:
+    """Store a column of a row in an output block."""
+    k = schema.names.index(name)
+    column = Layout.of(schema).columns[k]
+    if column.kind == "view":
+        view = writer.let(f"{prefix}_{k}[{row}]", "s")
+        places: tuple[str, ...] = (f"{view}.head", f"{view}.tail")
+    else:
+        places = (f"{prefix}_{k}[{row}]",)
+    valid = f"{prefix}_{k}_valid[{row}]" if column.type.nullable else None
+    assign(writer, Value(column.type, places, valid), value)
