@@ -18,8 +18,8 @@ from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 import headrace as hr
 from headrace.job import planned
 from headrace.node import building, engine
-from headrace.node.loop import runs_compiled
 from headrace.node.life import Life
+from headrace.node.loop import runs_compiled
 from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
@@ -106,7 +106,7 @@ def test_kernels_that_stall(seed, monkeypatch):
         return call(address, argument)
 
     slow = Life(False, call=stalling)
-    monkeypatch.setattr(engine, "life_of", lambda compiled: slow)
+    monkeypatch.setattr(engine, "_life", lambda compiled: slow)
     if _compare(random, compiled=False, most_rows=25):
         count("random pipelines with stalls in their kernels")
 

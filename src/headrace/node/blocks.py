@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.stage.blocks.layout import BlockRecord
-from headrace.stage.memory.records import compiled, i64, line, record
+from headrace.stage.memory.records import i64, line, record
 
 
 @record
@@ -18,12 +18,12 @@ class NodeBlock:
     block: BlockRecord = line()
 
 
-@compiled
-def record_of(block):
+def record_of(block: int) -> int:
     """The address of the BlockRecord of a block: what kernels and `Feed` work on.
 
     >>> block = NodeBlock.allocate()
     >>> record_of(block.address) == block.block.address
     True
     """
-    return NodeBlock(block).block.address
+    address: int = NodeBlock(block).block.address
+    return address

@@ -169,7 +169,7 @@ class Building:
         pool = self.memory.pool(
             writers.layout,
             self.graph.capacity,
-            blocks=BLOCKS if self._life.is_compiled else most,
+            blocks=BLOCKS if self._life.compiles else most,
             most=most,
             owner=writers.owner,
         )

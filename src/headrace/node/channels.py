@@ -46,7 +46,7 @@ class Channel:
         self._clock: SourceClock | None = None
         record.source, record.time, record.largest = number, -1, NEVER
         if source.clock is not None:
-            self._clock = SourceClock(source, capacity, life.is_compiled)
+            self._clock = SourceClock(source, capacity, life.compiles)
             record.clock = self._clock.address
             assert isinstance(source.clock.time, Column)
             record.time = names.index(source.clock.time.name)

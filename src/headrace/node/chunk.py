@@ -13,10 +13,8 @@ import numpy as np
 from headrace.node.blocks import NodeBlock
 from headrace.stage.blocks.block import start_block_at
 from headrace.stage.blocks.layout import Template
-from headrace.stage.memory.records import compiled, i64s
 
 HUGE_PAGE = 1 << 21
-_WORD = 8
 
 _BLOCK = NodeBlock.fields["block"].offset  # where a block begins behind its NodeBlock
 
@@ -53,7 +51,7 @@ class Chunk:
         self._mapping: mmap.mmap | None = _mapped(self.bytes)
         self.buffer: np.ndarray | None = np.frombuffer(self._mapping, np.uint8)
         self.address = self.buffer.ctypes.data
-        touch(self.address, self.bytes, mmap.PAGESIZE)
+        self.buffer[:: mmap.PAGESIZE] = 0  # the system gives a page when it is first written
         stride, columns = block_stride(template), len(template.offsets)
         self.blocks = [self.address + k * stride for k in range(blocks)]
         for block in self.blocks:
@@ -83,11 +81,3 @@ def _mapped(size: int) -> mmap.mmap:
         except OSError:  # a kernel without them
             pass
     return made
-
-
-@compiled
-def touch(address, size, page):
-    """Write to every page, without the GIL: the system gives a page when it is first written."""
-    words = i64s(address)
-    for start in range(0, size, page):
-        words[start // _WORD] = 0

@@ -20,7 +20,7 @@ from headrace.plan.planner import Plan
 
 from .allocator import Allocator
 from .free_list import IDLE, NO_UNIT, new_free_list
-from .life import life_of
+from .life import Life
 from .loop import loop
 from .memory import BlockPool, Memory
 from .parking import Lot
@@ -32,11 +32,17 @@ from .unit import HOST, SOURCE, QueryRecord, Unit
 
 MOST_UNITS = 8192
 JOIN_SECONDS = 10.0
+WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
 QUIET_SECONDS = 10.0  # for the units of a query that ends; a kernel's run takes far less
 
 
 class EngineError(HeadraceError):
     """The engine cannot do what it is asked for."""
+
+
+def _life(compiled: bool) -> Life:
+    """Interpreted; or compiled, as soon as the loop's machine code is there."""
+    return Life(compiled and loop().is_there, compiles=compiled)
 
 
 class NodeEngine:
@@ -49,9 +55,7 @@ class NodeEngine:
 
     def __init__(self, workers: int | None = None, compiled: bool = True) -> None:
         self.workers = workers or os.cpu_count() or 1
-        self.life = life_of(compiled)
-        if compiled:
-            loop()
+        self.life = _life(compiled)
         self._pid = os.getpid()
         self._list, self._states = new_free_list(MOST_UNITS)
         self._lot = Lot.allocate()
@@ -67,9 +71,12 @@ class NodeEngine:
         self._control = self._worker(-1)
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
+        self._workers = [self._worker(number) for number in range(self.workers)]
         self._threads: list[threading.Thread] = []
+        self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
         self._closed = False
+        self._warming: threading.Thread | None = None
 
     def _prepare(self) -> None:
         record = self._record
@@ -101,6 +108,8 @@ class NodeEngine:
         for query in queries:
             query.fail(EngineError("the engine was closed"))
         self._allocator.close()
+        if self._warming is not None:
+            self._warming.join(JOIN_SECONDS)
         self.life.stop_all(self._lot, self._list)
         for thread in self._threads:
             thread.join(JOIN_SECONDS)
@@ -143,16 +152,25 @@ class NodeEngine:
             self._check()
             self._queries.update((number, query) for number in query.units)
             self._tell_timed()
+            self._memories.append(memory)
             if self.life.is_compiled:
                 self._allocator.attach(memory)
             if not self._threads:
                 self._start()
+                if self.life.compiles and not self.life.is_compiled:
+                    self._warming = threading.Thread(
+                        target=self._warm, name="headrace-warming", daemon=True
+                    )
+                    self._warming.start()
 
     def remove(self, query: Query, memory: Memory) -> None:
         """Forget a query, when nobody has anything to do with it any more.
 
         The allocator comes first: when a pool has grown, it makes units ready.
         """
+        with self._lock:
+            if memory in self._memories:
+                self._memories.remove(memory)
         self._allocator.detach(memory)
         units = query.units
         for unit in units.values():
@@ -196,15 +214,39 @@ class NodeEngine:
     # ---- workers -----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        for number in range(self.workers):
-            thread = threading.Thread(
-                target=self._work, args=(number,), name=f"headrace-{number}", daemon=True
+        self._threads = [
+            threading.Thread(
+                target=self._work, args=(worker,), name=f"headrace-{worker.number}", daemon=True
             )
-            self._threads.append(thread)
+            for worker in self._workers
+        ]
+        for thread in self._threads:
             thread.start()
 
-    def _work(self, number: int) -> None:
-        worker = self._worker(number)
+    def _warm(self) -> None:
+        """Let the workers go over to the compiled loop, as soon as there is one.
+
+        All of them come out first: the two lives have their own ways to be atomic. Each goes on
+        with what is on its stack.
+        """
+        if not loop().await_machine_code(lambda: self._closed):
+            return
+        self._record.leaving = 1
+        for thread in self._threads:
+            while thread.is_alive() and not self._closed:
+                self.life.wake_all(self._lot)
+                thread.join(WAKE_SECONDS)
+        with self._lock:
+            if self._closed:
+                return
+            self.life.become_compiled()
+            self._prepare()
+            self._record.leaving = 0
+            for memory in self._memories:
+                self._allocator.attach(memory)
+            self._start()
+
+    def _work(self, worker: Any) -> None:
         while self.life.work(worker.address) == HOST:
             unit = worker.stack[worker.depth - 1]
             query = self._queries.get(unit)

@@ -1,13 +1,14 @@
 """The compiled functions that the host calls, in their two lives.
 
 Interpreted, the very same loop of a worker runs under Python's debugger and in tests, with
-thousands of small pipelines that nobody wants to compile.
+thousands of small pipelines that nobody wants to compile. And a cold start begins with it: kernels
+are compiled, but the loop around them, which takes longer to compile than they do, is interpreted
+until its machine code is there (`NodeEngine`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from headrace.stage.memory.calls import address_of
@@ -15,7 +16,7 @@ from headrace.stage.memory.records import interpreted
 
 from .emit import finish_mark, finish_slice
 from .loop import loop
-from .parking import stop_all
+from .parking import stop_all, wake_all
 from .reading import fill_copied, fill_mixed, unlock
 from .running import next_input
 from .schedulers.hooks import ready
@@ -23,20 +24,33 @@ from .worker import work
 
 
 class Life:
-    """One of the two lives; `swap` puts other functions in place of some, interpreted."""
+    """One of the two lives; `swap` puts other functions in place of some, interpreted.
 
-    def __init__(self, compiled: bool, **swap: Any) -> None:
-        self.is_compiled, self._swap = compiled, swap
+    compiles: kernels are compiled, whatever the loop is.
+    """
+
+    def __init__(self, compiled: bool, *, compiles: bool = False, **swap: Any) -> None:
+        self.is_compiled, self.compiles, self._swap = compiled, compiled or compiles, swap
         self._made: dict[Any, Any] = {}
-        self.work, self.ready, self.stop_all = map(self.of, (work, ready, stop_all))
+        self._begin()
+
+    def _begin(self) -> None:
+        self.work, self.ready = self.of(work), self.of(ready)
+        self.stop_all, self.wake_all = self.of(stop_all), self.of(wake_all)
         self.next_input, self.unlock = self.of(next_input), self.of(unlock)
         self.finish_slice, self.finish_mark = self.of(finish_slice), self.of(finish_mark)
 
+    def become_compiled(self) -> None:
+        """Go over to the compiled life. Nobody may be inside one of the functions."""
+        self.is_compiled = True
+        self._begin()
+
     def prepare(self) -> None:
-        """Compile what workers need, or wait until that is done: it may take seconds."""
+        """Compile what workers need, where it is not in the cache."""
+        if self.compiles:
+            self.fill(only_copies=True)
         if self.is_compiled:
-            self.address(fill_copied)  # while another process may be busy with the loop
-            loop().wait()
+            loop().load()
 
     def of(self, function: Any) -> Callable[..., Any]:
         """A compiled function in this life."""
@@ -52,10 +66,5 @@ class Life:
 
     def fill(self, only_copies: bool) -> int:
         """The function that fills a block from a batch."""
-        return self.address(fill_copied if only_copies else fill_mixed)
-
-
-@cache
-def life_of(compiled: bool) -> Life:
-    """The life that is asked for; the interpreted twins are made once."""
-    return Life(compiled)
+        fill = fill_copied if only_copies else fill_mixed
+        return address_of(fill) if self.compiles else self.address(fill)

@@ -18,8 +18,9 @@ from headrace.stage.beside import Beside, beside
 
 
 def loop() -> Beside:
-    """The workers' loop; where it is not in the disk cache, a process begins to compile it."""
-    return beside("headrace.node.worker:work")
+    """The workers' loop; where it is not in the disk cache, a process begins to compile it, and
+    then what the host calls besides."""
+    return beside("headrace.node.worker:work", "headrace.rehearsal:rehearse")
 
 
 def runs_compiled(plan: Plan) -> str | None:

@@ -115,8 +115,7 @@ def new_port(capacity: int, producer: int = -1, consumer: int = -1) -> Any:
     return port
 
 
-@compiled
-def start_port(port, capacity, producer, consumer):
+def start_port(port: Any, capacity: int, producer: int, consumer: int) -> None:
     """Make memory an empty port. Every field is set: what a port held before must not be seen."""
     port.head, port.taken, port.tail_seen, port.received = 0, 0, 0, 0
     port.watermark, port.consuming = NEVER, 0

@@ -44,7 +44,7 @@ class Query:
     def __init__(self, engine: Any, plan: Plan, capacity: int, budget: int | None) -> None:
         self._engine = engine
         self._life: Life = engine.life
-        self._graph = Graph(plan, engine.workers, capacity, self._life.is_compiled)
+        self._graph = Graph(plan, engine.workers, capacity, self._life.compiles)
         self.sources, self.sinks = self._graph.sources, self._graph.sinks
         self._delivery = Delivery(self.sinks)
         self._memory = Memory(", ".join(self.sinks), budget)

@@ -27,7 +27,7 @@ from headrace.node.unit import (
     STARVED,
     Unit,
 )
-from headrace.stage.memory.atomics import load_acquire, store_relaxed
+from headrace.stage.memory.atomics import load_acquire, load_relaxed, store_relaxed
 from headrace.stage.memory.records import compiled, i64s
 
 STOP = 0  # an answer besides HOST
@@ -52,13 +52,15 @@ def run_unit(worker, unit):
 
 @compiled
 def work(address):
-    """Run units until the engine stops (STOP) or the unit on top of the stack needs the host."""
+    """Run units until workers are to come out (STOP) or the unit on top of the stack needs the
+    host. What a worker has begun stays on its stack."""
     worker = Worker(address)
     engine = EngineRecord(worker.engine)
     list, units = FreeList(engine.list), Unit(engine.units)
     while True:
         stop = load_acquire(list, "stop")
-        if stop != 0:
+        leaving = load_relaxed(engine, "leaving")
+        if stop != 0 or leaving != 0:
             return STOP
         if worker.depth == 0 and not find_work(worker, engine):
             continue

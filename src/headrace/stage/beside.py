@@ -7,55 +7,89 @@ for itself. This module loads no compiler, so that the other process can begin b
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from headrace.stage import cache as disk
 
 TIMEOUT = 60.0  # seconds
-_PROGRAM = "import sys; from headrace.stage.beside import Beside; Beside(sys.argv[1]).wait()"
+LOOK_SECONDS = 0.02
+_PROGRAM = """
+import sys
+from headrace.stage.beside import Beside, named
+Beside(sys.argv[1]).load()
+named(sys.argv[2])()
+"""
 _IS_BESIDE = "HEADRACE_BESIDE"  # set in the environment of the other process
 
 
+def named(name: str) -> Any:
+    """What "module:function" stands for."""
+    module, function = name.split(":")
+    return getattr(importlib.import_module(module), function)
+
+
 @cache
-def beside(name: str) -> Beside:
+def beside(name: str, then: str) -> Beside:
     """See Beside; one for each function."""
-    return Beside(name)
+    return Beside(name, then)
 
 
 class Beside:
-    """The machine code of "module:function", a function of one integer, to be had soon."""
+    """The machine code of "module:function", a function of one integer, to be had soon.
 
-    def __init__(self, name: str) -> None:
+    The other process calls `then` when it is done, for whatever else is to be in the cache when
+    this process is started the next time.
+    """
+
+    def __init__(self, name: str, then: str = "builtins:int") -> None:
         self._name = name
         self._fact = "compiled-" + name.replace(":", ".")
-        self._process = None
-        if disk.read_json(self._fact) is None and _may_start():
-            self._process = _start(name)
+        self._lock = threading.Lock()
+        self.is_there = disk.read_json(self._fact) is not None
+        self._process = None if self.is_there or not _may_start() else _start(name, then)
+        self._deadline = time.monotonic() + TIMEOUT
+        if self._process is not None:
+            atexit.register(self._await_process)  # or the next start would be cold, too
 
-    def wait(self) -> None:
-        """When this returns, the function is compiled."""
-        process, self._process = self._process, None
-        if process is not None:
-            try:
-                process.wait(TIMEOUT)
-            except subprocess.TimeoutExpired:
-                pass  # it is compiled here
-            finally:
-                process.kill()
-                process.wait()
-        self._compile()
+    def await_machine_code(self, give_up: Callable[[], bool]) -> bool:
+        """Wait until the function is compiled and loaded; False: `give_up` came true before."""
+        while self._is_running() and disk.read_json(self._fact) is None:
+            if give_up():
+                return False
+            time.sleep(LOOK_SECONDS)
+        self.load()
+        return True
 
-    def _compile(self) -> None:
-        """Compile it here, or load what is in the disk cache."""
+    def load(self) -> None:
+        """Load the function from the disk cache, or compile it here."""
         from numba import types
 
-        module, function = self._name.split(":")
-        getattr(importlib.import_module(module), function).compile((types.int64,))
-        disk.write_json(self._fact, True)
+        with self._lock:
+            named(self._name).compile((types.int64,))
+            if not self.is_there:
+                disk.write_json(self._fact, True)
+                self.is_there = True
+
+    def _is_running(self) -> bool:
+        """Is the other process at work? It is stopped if that takes too long."""
+        if self._process is None or self._process.poll() is not None:
+            return False
+        if time.monotonic() > self._deadline:
+            self._process.kill()
+        return True
+
+    def _await_process(self) -> None:
+        while self._is_running():
+            time.sleep(LOOK_SECONDS)
 
 
 def _may_start() -> bool:
@@ -64,7 +98,7 @@ def _may_start() -> bool:
     return is_python and (os.cpu_count() or 1) > 1 and _IS_BESIDE not in os.environ
 
 
-def _start(name: str) -> subprocess.Popen[bytes] | None:
+def _start(name: str, then: str) -> subprocess.Popen[bytes] | None:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
@@ -72,7 +106,7 @@ def _start(name: str) -> subprocess.Popen[bytes] | None:
     }
     try:
         return subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, name],
+            [sys.executable, "-c", _PROGRAM, name, then],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -53,6 +53,7 @@ class EngineRecord:
     units: i64  # fixed: the Unit of each number
     timed: i64  # fixed: numbers of the units that may want to be woken; -1: none
     timed_count: i64  # written by the control thread
+    leaving: i64  # written by the control thread: workers come out, and may be sent in again
 
 
 @record

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.node import free_list
 from headrace.node.free_list import FreeList
+from headrace.node.free_list import next_task as next_listed
+from headrace.node.free_list import on_done as done_listed
+from headrace.node.free_list import on_ready as ready_listed
 from headrace.node.schedulers.hooks import Turn
 from headrace.stage.memory.records import compiled
 
@@ -12,14 +14,14 @@ from headrace.stage.memory.records import compiled
 def on_ready(address):
     """See hooks."""
     turn = Turn(address)
-    return free_list.on_ready(FreeList(turn.scheduler), turn.unit, turn.worker)
+    return ready_listed(FreeList(turn.scheduler), turn.unit, turn.worker)
 
 
 @compiled
 def next_task(address):
     """See hooks."""
     turn = Turn(address)
-    unit, turn.limit = free_list.next_task(FreeList(turn.scheduler), turn.worker)
+    unit, turn.limit = next_listed(FreeList(turn.scheduler), turn.worker)
     return unit
 
 
@@ -27,4 +29,4 @@ def next_task(address):
 def on_done(address):
     """See hooks."""
     turn = Turn(address)
-    return free_list.on_done(FreeList(turn.scheduler), turn.unit, turn.worker, turn.rows, turn.ns)
+    return done_listed(FreeList(turn.scheduler), turn.unit, turn.worker, turn.rows, turn.ns)

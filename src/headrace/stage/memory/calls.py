@@ -31,7 +31,7 @@ def address_of(dispatcher: Any) -> int:
     dispatcher.compile((types.int64,))
     compiled = dispatcher.overloads[(types.int64,)]
     address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
-    _functions[address] = dispatcher.py_func
+    _functions[address] = dispatcher
     return address
 
 

@@ -1,0 +1,14 @@
+"""A small run of the node engine, after which all that it needs is compiled and in the cache."""
+
+from __future__ import annotations
+
+from . import read
+from .job import run
+
+
+def rehearse() -> None:
+    """Run a few rows through.
+
+    >>> rehearse()
+    """
+    run(read.memory({"n": [1, 2, 3]}).write.null(), engine="node", workers=1)
