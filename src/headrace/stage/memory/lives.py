@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache as cache_result
+from functools import cached_property
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from numba import config, njit
+from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 
 from headrace.stage import cache
@@ -28,27 +29,18 @@ def compiled(function: Callable) -> Any:
     What other compiled code calls is compiled apart, as a part (`linking`), without the ways in
     from Python and C: they take more time to make than the function itself.
     """
-    filename = function.__code__.co_filename
-    if not Path(filename).exists():  # typed at a prompt: nothing to cache by
+    place = _cache_place(function.__code__.co_filename)
+    if place is None:
         return njit(nogil=True)(function)
-    folder = cache.folder()
-    generated = folder in Path(filename).parents
-    with _cache_in(config.CACHE_DIR if generated else str(folder / "library")):
-        made = njit(nogil=True, cache=True, pipeline_class=WholeCompiler, no_cfunc_wrapper=True)(
-            function
-        )
+    made = njit(nogil=True, pipeline_class=WholeCompiler, no_cfunc_wrapper=True)(function)
+    made._cache = _CacheLater(FunctionCache, function, place)
 
     @cache_result
     def inside() -> Any:
-        part = njit(
-            nogil=True,
-            pipeline_class=PartCompiler,
-            no_cpython_wrapper=True,
-            no_cfunc_wrapper=True,
-        )(function)
+        options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        part = njit(nogil=True, pipeline_class=PartCompiler, **options)(function)
         if _makes_kernels(function):
-            with _cache_in(str(folder / "inside")):
-                part._cache = PartCache(function)
+            part._cache = _CacheLater(PartCache, function, str(cache.folder() / "inside"))
         return part
 
     made.get_call_template = lambda *types: inside().get_call_template(*types)
@@ -62,13 +54,33 @@ def _makes_kernels(function: Callable) -> bool:
     return function.__module__.startswith("headrace.stage.")
 
 
-@contextmanager
-def _cache_in(folder: str) -> Iterator[None]:
-    before, config.CACHE_DIR = config.CACHE_DIR, folder
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before
+@cache_result
+def _cache_place(filename: str) -> str | None:
+    """The cache folder for functions of a file, as Numba is told. "": beside the file. None: they
+    were typed at a prompt, and there is nothing to cache by."""
+    if not Path(filename).exists():
+        return None
+    folder = cache.folder()
+    return config.CACHE_DIR if folder in Path(filename).parents else str(folder / "library")
+
+
+class _CacheLater:
+    """A disk cache that is looked for when it is first used: most functions are never compiled by
+    themselves, and Numba tries out for each whether it can write to the folder."""
+
+    def __init__(self, kind: type[FunctionCache], function: Callable, place: str) -> None:
+        self._kind, self._function, self._place = kind, function, place
+
+    @cached_property
+    def _cache(self) -> FunctionCache:
+        before, config.CACHE_DIR = config.CACHE_DIR, self._place
+        try:
+            return self._kind(self._function)
+        finally:
+            config.CACHE_DIR = before
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
 
 
 # ---- interpreted ---------------------------------------------------------------------------
