@@ -13,7 +13,7 @@ from typing import Any
 from headrace.stage.memory.calls import address_of
 from headrace.stage.memory.records import interpreted
 
-from .emit import finish_mark, finish_slice
+from .emit import finish_mark, finish_slice, let_go
 from .parking import stop_all
 from .reading import fill_copied, fill_mixed, unlock
 from .running import next_input
@@ -29,6 +29,7 @@ class Life:
         self._made: dict[Any, Any] = {}
         self.work, self.ready, self.stop_all = map(self.of, (work, ready, stop_all))
         self.next_input, self.unlock = self.of(next_input), self.of(unlock)
+        self.let_go = self.of(let_go)
         self.finish_slice, self.finish_mark = self.of(finish_slice), self.of(finish_mark)
 
     @cached_property

@@ -10,6 +10,7 @@ from headrace.connect.delivery import Delivery
 from headrace.plan.planner import Plan
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.failure import explain_failure
+from headrace.stage.sampling import Sample, Sampling
 
 from .blocks import NodeBlock
 from .building import Building, Made
@@ -20,6 +21,7 @@ from .memory import Memory
 from .port import END, Port, pending
 from .port import ROWS as ROW_SLICE
 from .reading import SplitRecord
+from .sampled import ask_for_samples, take_samples
 from .unit import (
     CLOSE,
     FAILED,
@@ -55,6 +57,9 @@ class Query:
         self._error: BaseException | None = None
         self._stopped = False
         self._last_metrics: dict[str, dict[str, Any]] = {}
+        kernels = {u.name: u.kernel_unit.kernel for u in self._graph.units if u.kernel_unit}
+        self._sampling = Sampling(kernels, self._ask_for_samples, self._take_samples)
+        self.sample = self._sampling.start
         self._latency, self._result_latency = Histogram.allocate(), Histogram.allocate()
 
     # ---- how it runs -------------------------------------------------------------------------
@@ -139,6 +144,8 @@ class Query:
         if self._made is None:
             return
         self._made.query.cancelled = 1  # whatever is still under way
+        with self._looking:  # from now on no unit is made ready by a sample that is let go
+            self._sampling.stop()
         self._engine.remove(self, self._memory)
         self._last_metrics = self.metrics()
         with self._looking:
@@ -148,6 +155,7 @@ class Query:
             channels.close()
 
     def _close(self) -> None:
+        self._sampling.stop()
         for node in self.sources:
             node.connector.close()
         self._delivery.close()
@@ -241,7 +249,18 @@ class Query:
         with self._looking:  # the units are not given to another query meanwhile
             if self._made is None:
                 return self._last_metrics
-            return _added_up(_measured(unit) for unit in self.units.values())
+            measured = _added_up(_measured(unit) for unit in self.units.values())
+            return self._sampling.add_to(measured)
+
+    def _ask_for_samples(self) -> None:
+        with self._looking:
+            ask_for_samples(self.units.values())
+
+    def _take_samples(self) -> list[tuple[str, Sample]]:
+        with self._looking:
+            if self._made is None or self._sampling.is_stopped:
+                return []
+            return take_samples(self.units.values(), self._view, self._engine.let_go)
 
     def latency(self) -> dict[str, Latencies]:
         """How long rows took from when they were due: all splits, and those that gave results."""

@@ -22,6 +22,8 @@ from headrace.node.emit import (
 )
 from headrace.node.port import END, MARKER, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
+from headrace.node.readers import retain
+from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
     BLOCKED,
@@ -36,12 +38,14 @@ from headrace.node.unit import (
     MARKING,
     NEXT,
     ROWS,
+    SAMPLE_GIVEN,
+    SAMPLE_WANTED,
     STARVED,
     Edge,
     QueryRecord,
 )
 from headrace.stage.clock import FOREVER
-from headrace.stage.memory.atomics import load_relaxed
+from headrace.stage.memory.atomics import load_relaxed, store_release
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
 from headrace.stage.store import Store
@@ -156,7 +160,7 @@ def begin_input(worker, unit):
     task.row, task.selected = 0, NOT_SELECTED
     unit.serial = slice.serial
     unit.rows_in += slice.last - slice.first
-    unit.phase = ROWS
+    unit.phase, unit.begun = ROWS, 0
     return GO_ON
 
 
@@ -187,14 +191,20 @@ def run_rows(worker, unit):
     """Let the kernel work on the slice."""
     if not bind_outputs(unit):
         return BLOCKED
+    wanted = load_relaxed(unit, "sampling")
+    begun = now() if wanted == SAMPLE_WANTED and unit.begun == 0 else 0
+    unit.begun = 1
     status, answer = call(unit.rows, unit.task)
     if status != 0:
         unit.request = FAILED
         return HOST
+    ns = now() - begun if begun != 0 else 0
     publish_all(worker, unit)
     if answer == CONSUMED:
         slice = unit.slice
         port = Port(Edge(unit.edges)[unit.reading].port)
+        if wanted == SAMPLE_WANTED:
+            keep_sample(unit, slice, ns)
         finish_slice(worker, port, slice, slice.last - slice.first)
         unit.phase = NEXT
         return GO_ON
@@ -202,6 +212,15 @@ def run_rows(worker, unit):
         unit.request = MAKE_ROOM
         return HOST
     return AGAIN
+
+
+@compiled
+def keep_sample(unit, slice, ns):
+    """Hold the rows that were just worked on for the host, which measures operators (`sampled`)."""
+    retain(slice.block, 1)
+    unit.sample_block, unit.sample_first, unit.sample_last = slice.block, slice.first, slice.last
+    unit.sample_ns = ns
+    store_release(unit, "sampling", SAMPLE_GIVEN)
 
 
 @compiled

@@ -29,6 +29,9 @@ FINISHED = 5  # it will never have anything to do again
 # Unit.phase
 NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
 
+# Unit.sampling
+NO_SAMPLE, SAMPLE_WANTED, SAMPLE_GIVEN = range(3)
+
 # Unit.request
 NO_REQUEST, POLL, MAKE_ROOM, FIRE, CLOSE, WRITE, FAILED = range(7)
 
@@ -108,6 +111,7 @@ class Unit:
     wake_at: i64  # run it again then, in ns; 0: no need
     finished: i64
     seen: i64  # ns: the end of its last run
+    begun: i64  # the kernel has been called for the slice in work
     rows_in: i64 = line()
     runs: i64
     busy: i64  # ns
@@ -115,6 +119,11 @@ class Unit:
     blocked: i64  # ns, likewise for an output that was full
     why: i64  # the last answer
     marked: i64  # of a sink: rows before the last marker
+    sampling: i64 = line()  # the host wants rows of its input; who runs it keeps some aside
+    sample_block: i64  # held for the host
+    sample_first: i64
+    sample_last: i64
+    sample_ns: i64  # that the kernel took for them; 0: not known
     slice: Slice = line()
     mark: Mark = line()
     main: Output = line()
