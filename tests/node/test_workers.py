@@ -97,7 +97,8 @@ def test_random_pipelines(choose):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_kernels_that_stall(seed, monkeypatch):
-    """Every kernel waits at random: the others overtake it, and find full ports and empty pools."""
+    """Every kernel waits at random: the others overtake it, and find full ports and empty pools.
+    There are markers everywhere, also between the rows of a split and in splits without rows."""
     random = Seeded(seed)
 
     def stalling(address, argument):
@@ -105,7 +106,7 @@ def test_kernels_that_stall(seed, monkeypatch):
             time.sleep(random.number(0, 3) / 1000)
         return call(address, argument)
 
-    slow = Life(False, call=stalling)
+    slow = Life(False, call=stalling, MARKER_PERIOD=random.pick([100_000, 5_000_000]))
     monkeypatch.setattr(engine, "life_of", lambda compiled: slow)
     if _compare(random, compiled=False, most_rows=25):
         count("random pipelines with stalls in their kernels")

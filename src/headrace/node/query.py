@@ -61,6 +61,7 @@ class Query:
         self._sampling = Sampling(kernels, self._ask_for_samples, self._take_samples)
         self.sample = self._sampling.start
         self._latency, self._result_latency = Histogram.allocate(), Histogram.allocate()
+        self._markers = {name: Histogram.allocate() for name in self.sinks}
 
     # ---- how it runs -------------------------------------------------------------------------
 
@@ -106,6 +107,7 @@ class Query:
                 self._engine.blank,
                 self._life,
                 (self._latency, self._result_latency),
+                self._markers,
             )
         except BaseException:
             self._engine.give_numbers(numbers)
@@ -263,9 +265,14 @@ class Query:
             return take_samples(self.units.values(), self._view, self._engine.let_go)
 
     def latency(self) -> dict[str, Latencies]:
-        """How long rows took from when they were due: all splits, and those that gave results."""
-        block, window = self._latency, self._result_latency
-        return {"block": Latencies.of(block), "window": Latencies.of(window)}
+        """How long rows took from when they were due: all splits, and those that gave results;
+        and how long markers took, to all sinks and, if there are several, to each."""
+        block, window, markers = self._latency, self._result_latency, self._markers
+        found = {"block": Latencies.of(block), "window": Latencies.of(window)}
+        found["marker"] = Latencies.of(*markers.values())
+        if len(markers) > 1:
+            found |= {f"marker to {name}": Latencies.of(each) for name, each in markers.items()}
+        return found
 
 
 _SERVICES = {

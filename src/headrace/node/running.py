@@ -4,7 +4,9 @@ A kernel unit takes slices from its ports in turn. Rows go through the kernel in
 is being filled; marks wait until the unit has done its part, then follow the rows:
 
     SPLIT       inside a slot: the rows of a split are over; partial results are given out
+    SETTLED     behind the slots: all rows of a split have gone by
     WATERMARK   behind the slots: windows that it closes are given out first
+    MARKER      every 50 ms from each source to the sinks, to see how long it takes (Enjima §4)
     END         no more rows will come
 """
 
@@ -20,7 +22,7 @@ from headrace.node.emit import (
     publish,
     ready_to_write,
 )
-from headrace.node.port import END, MARKER, SPLIT, WATERMARK, Port, peek
+from headrace.node.port import END, MARKER, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.readers import retain
 from headrace.node.ticks import now
@@ -95,7 +97,7 @@ def take_mark(unit):
         for k in range(unit.edge_count):
             Edge(unit.edges)[k].waiting = 0
         return FLUSHING if unit.partial != 0 else MARKING
-    if mark.kind == MARKER:
+    if mark.kind == MARKER or mark.kind == SETTLED:
         return MARKING
     if mark.kind == WATERMARK:
         edge.watermark = max(edge.watermark, mark.value)

@@ -77,7 +77,7 @@ class Mark:
     serial: i64
     channel: i64  # of a SPLIT: whose it was,
     ended: i64  # and whether the channel ends with it (ENDED, STOPPED)
-    due: i64  # and when its last row was due, in ns
+    due: i64  # and when its last row was due, in ns (0: it has none); of a MARKER: since when it is
 
 
 @record
@@ -98,6 +98,7 @@ class Unit:
     sources: i64  # (`sources` is their number) those that only hear where its splits end
     latency: i64  # fixed: of a sink: histogram of how long splits took,
     result_latency: i64  # fixed: and of those that gave it rows
+    markers: i64  # fixed: of a sink: histogram of how long markers took
     phase: i64 = line()
     request: i64  # what the host has to do
     turn: i64  # the edge that is looked at first
@@ -118,7 +119,7 @@ class Unit:
     starved: i64  # ns between a run that found nothing more and the next run
     blocked: i64  # ns, likewise for an output that was full
     why: i64  # the last answer
-    marked: i64  # of a sink: rows before the last marker
+    marked: i64  # of a sink: rows before the last split was settled
     sampling: i64 = line()  # the host wants rows of its input; who runs it keeps some aside
     sample_block: i64  # held for the host
     sample_first: i64

@@ -25,7 +25,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from statistics import median
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -176,7 +175,7 @@ class OperatorSampler:
         """The figures of a kernel, shared out among its operators; {} before there are samples."""
         with self._lock:
             seen = [(each.rows_in, each.ns) for each in self._alone]
-            whole = median(self._costs) if self._costs else 0.0
+            whole = sorted(self._costs)[len(self._costs) // 2] if self._costs else 0.0
         if not self.samples or not seen[0][0]:
             return {}
         sampled, busy = seen[0][0], round(unit["seconds"] * SECOND)
