@@ -57,11 +57,13 @@ def run_pass(worker, unit):
 @compiled
 def pass_rows(worker, unit, port):
     """Hand on the slice that was peeked; False: no room."""
-    if not has_places(unit.main):
-        return False
     slice = unit.slice
-    unit.rows_in += slice.last - slice.first
-    hand_on(worker, unit.main, slice.block, slice.first, slice.last, slice.serial)
+    first, last = slice.first, slice.last
+    if first < last:  # none: all was read before, and it has ended to grow
+        if not has_places(worker, unit.main):
+            return False
+        unit.rows_in += last - first
+        hand_on(worker, unit.main, slice.block, first, last, last, slice.serial)
     finish_slice(worker, port, slice, slice.last - slice.first)
     return True
 
@@ -88,7 +90,7 @@ def run_merge(worker, unit):
         if cancelled != 0:
             return FINISHED
         if unit.phase == MARKING:  # three marks may follow the last rows of a split
-            if not has_places(unit.main):
+            if not has_places(worker, unit.main):
                 return BLOCKED
             if split_is_over(worker, unit, merge):
                 unit.finished = ENDED
@@ -175,7 +177,10 @@ def run_sink(worker, unit):
             return FINISHED
         if next_input(unit) < 0:
             return STARVED
-        slice = unit.slice
+        slice, port = unit.slice, Port(Edge(unit.edges)[unit.reading].port)
+        if slice.kind == ROW_SLICE and slice.first == slice.last:
+            finish_slice(worker, port, slice, 0)
+            continue
         if slice.kind == ROW_SLICE or slice.kind == END:
             unit.request = WRITE
             return HOST
@@ -183,4 +188,4 @@ def run_sink(worker, unit):
             note_latency(unit, now() - slice.block)
         elif slice.kind == MARKER:
             note(Histogram(unit.markers), now() - slice.block)
-        finish_mark(worker, Port(Edge(unit.edges)[unit.reading].port), slice)
+        finish_mark(worker, port, slice)

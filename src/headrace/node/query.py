@@ -205,11 +205,10 @@ class Query:
         while life.next_input(record) >= 0:
             slice, port = record.slice, Port(Edge(record.edges)[record.reading].port)
             if slice.kind == ROW_SLICE:
-                record.rows_in += slice.last - slice.first
-                rows = self._view(slice.block)
-                self._delivery.write(
-                    unit.placed.name, to_arrow(rows, first=slice.first, last=slice.last)
-                )
+                if slice.first < slice.last:
+                    record.rows_in += slice.last - slice.first
+                    rows = to_arrow(self._view(slice.block), first=slice.first, last=slice.last)
+                    self._delivery.write(unit.placed.name, rows)
                 life.finish_slice(worker, port, slice, slice.last - slice.first)
             elif slice.kind == END:
                 life.finish_mark(worker, port, slice)

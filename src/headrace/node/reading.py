@@ -15,7 +15,7 @@ asks the host for more (POLL) and keeps the lock meanwhile.
 from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
-from headrace.node.emit import find_block, give_mark, has_places, let_go, publish
+from headrace.node.emit import find_block, give_mark, hand_on, has_places, let_go
 from headrace.node.pace import Pace, due_time, next_due, rows_due
 from headrace.node.port import MARKER, SPLIT
 from headrace.node.running import ENDED, GO_ON, STOPPED
@@ -190,7 +190,7 @@ def run_source(worker, unit):
     if split.request.offset < split.end:
         return give_block(worker, unit, split, channel, output)
     silent = Output(unit.outputs)[unit.sources + channel.source]
-    if not has_places(output) or not has_places(silent):
+    if not has_places(worker, output) or not has_places(worker, silent):
         return BLOCKED
     mark = unit.mark
     mark.kind, mark.value, mark.serial = SPLIT, watermark_of(channel, split), split.serial
@@ -217,7 +217,7 @@ def send_marker(worker, unit, split, channel, output):
         if moment < at or not cas(markers, "at", at, moment + MARKER_PERIOD):
             return True
         split.marker = moment
-    if not has_places(output):
+    if not has_places(worker, output):
         return False
     mark = unit.mark
     mark.kind, mark.value, mark.serial = MARKER, 0, split.serial
@@ -245,7 +245,7 @@ def watermark_of(channel, split):
 @compiled
 def give_block(worker, unit, split, channel, output):
     """Copy the next rows of the split into a block, and give it to the readers."""
-    if not has_places(output) or not find_block(output):
+    if not has_places(worker, output) or not find_block(output):
         return BLOCKED
     request, record = split.request, NodeBlock(output.block).block
     request.block = record.address
@@ -260,11 +260,9 @@ def give_block(worker, unit, split, channel, output):
     if output.ahead != 0:
         coming = min(record.capacity, split.end - request.offset)
         aim(Ahead(output.ahead), request.feed, request.offset, coming)
-    publish(worker, output, split.serial)
-    if output.block != 0:  # the next rows get a block of their own, from its start
-        block = output.block
-        output.block = 0
-        let_go(worker, block)
+    block, output.block = output.block, 0  # the next rows get one of their own, from its start
+    hand_on(worker, output, block, 0, request.count, request.count, split.serial)
+    let_go(worker, block)
     return AGAIN
 
 

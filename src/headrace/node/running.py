@@ -156,6 +156,9 @@ def begin_input(worker, unit):
         finish_mark(worker, port, slice)
         unit.phase = take_mark(unit)
         return GO_ON
+    if slice.first == slice.last:  # all was read before, and it has ended to grow
+        finish_slice(worker, port, slice, 0)
+        return GO_ON
     task = Task(unit.task)
     task.input = NodeBlock(slice.block).block.address
     task.first, task.last = slice.first, slice.last
@@ -167,15 +170,15 @@ def begin_input(worker, unit):
 
 
 @compiled
-def bind_outputs(unit):
+def bind_outputs(worker, unit):
     """Let the kernel write where there is room; False: there is none."""
     task = Task(unit.task)
     if unit.main.pool != 0:
-        if not ready_to_write(unit.main):
+        if not ready_to_write(worker, unit.main, unit.serial):
             return False
         task.output = NodeBlock(unit.main.block).block.address
     if unit.late.pool != 0:
-        if not ready_to_write(unit.late):
+        if not ready_to_write(worker, unit.late, unit.serial):
             return False
         task.late_output = NodeBlock(unit.late.block).block.address
     return True
@@ -191,7 +194,7 @@ def publish_all(worker, unit):
 @compiled
 def run_rows(worker, unit):
     """Let the kernel work on the slice."""
-    if not bind_outputs(unit):
+    if not bind_outputs(worker, unit):
         return BLOCKED
     wanted = load_relaxed(unit, "sampling")
     begun = now() if wanted == SAMPLE_WANTED and unit.begun == 0 else 0
@@ -228,7 +231,7 @@ def keep_sample(unit, slice, ns):
 @compiled
 def pass_mark(worker, unit):
     """Hand on a mark behind the rows."""
-    if not has_places(unit.main) or not has_places(unit.late):
+    if not has_places(worker, unit.main) or not has_places(worker, unit.late):
         return BLOCKED
     give_mark(worker, unit.main, unit.mark)
     give_mark(worker, unit.late, unit.mark)
@@ -251,7 +254,7 @@ def give_windows(worker, unit):
             unit.request = FIRE
             return HOST
         begin_flush(unit, task)
-    if not bind_outputs(unit):
+    if not bind_outputs(worker, unit):
         return BLOCKED
     status, answer = call(unit.advance, unit.task)
     if status != 0:

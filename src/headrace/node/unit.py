@@ -60,6 +60,7 @@ class Output:
 
     block: i64 = line()  # the NodeBlock that is being filled; 0: none
     published: i64  # rows of it that the readers have
+    open: i64  # the split, plus 1, whose rows the last slice holds, if it may grow; 0: it may not
     rows: i64  # that were published in all
     blocks: i64  # slices that were published in all
     pool: i64  # fixed: 0 where the unit only hands on the blocks of others
