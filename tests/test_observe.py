@@ -110,9 +110,11 @@ def test_operators_inside_a_kernel_stand_under_it():
     found = cells({"views": {**unit, "operators": list(inside), "inside": inside}})
     assert list(found) == ["even … views", "· even", "· views"]
     assert found["even … views"]["busy"] == "50%"
-    assert found["· even"] == {"rows in": "1.00 k", "passed": "0.5", "ns/row": "2.00", "busy": "17%"}
+    shown = ("rows in", "passed", "ns/row", "busy")
+    assert [found["· even"][what] for what in shown] == ["1.00 k", "0.5", "2.00", "17%"]
     # what the planner added to an operator is counted with it
-    assert found["· views"] == {"rows in": "500", "passed": "0.008", "ns/row": "8.00", "busy": "33%"}
+    assert [found["· views"][what] for what in shown] == ["500", "0.008", "8.00", "33%"]
+    assert set(found["· views"]) == set(shown)
     before = cells({"views": {**unit, "operators": list(inside), "inside": {}}})
     assert list(before) == ["even\n→ views"]
 

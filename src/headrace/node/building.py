@@ -143,10 +143,6 @@ class Building:
         elif placed.kind == SINK:
             record.latency, record.result_latency = (h.address for h in self._latencies)
             record.markers = self._markers[placed.name].address
-        if placed.slot is not None:
-            channels = self.channels[placed.stage].all
-            expected = [placed.expected.get(channel.source.name, 0) for channel in channels]
-            record.expected = self._words(expected)
 
     def _edges(self, unit: Made) -> None:
         edges = Edge.allocate(max(len(unit.ports), 1))

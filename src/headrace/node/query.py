@@ -214,7 +214,8 @@ class Query:
                 life.finish_mark(worker, port, slice)
                 self._edge_ended(unit)
             else:
-                return  # compiled code does the rest
+                record.turn = record.reading  # compiled code does the rest, and this first
+                return
 
     def _view(self, block: int) -> Any:
         assert self._made is not None

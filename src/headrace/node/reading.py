@@ -189,21 +189,30 @@ def run_source(worker, unit):
         return BLOCKED
     if split.request.offset < split.end:
         return give_block(worker, unit, split, channel, output)
-    silent = Output(unit.outputs)[unit.sources + channel.source]
-    if not has_places(worker, output) or not has_places(worker, silent):
+    if not end_split(worker, unit, split, channel):
         return BLOCKED
-    mark = unit.mark
-    mark.kind, mark.value, mark.serial = SPLIT, watermark_of(channel, split), split.serial
-    mark.channel, mark.ended, mark.due = split.channel, split.ended, split.due
-    give_mark(worker, output, mark)
-    mark.value = FOREVER  # of these outputs: they read other sources
-    give_mark(worker, silent, mark)
     if SplitsRecord(split.shared).slots == 1:
         channel.largest = split.clock.largest
     if split.users != 0:
         fetch_add(FeedUsers(split.users), "count", -1)
     unit.phase = NEXT
     return MORE
+
+
+@compiled
+def end_split(worker, unit, split, channel):
+    """The rows of the split are over, which all readers hear, also those of other sources: so a
+    unit that reads several of them works on one split after the other. False: no room."""
+    outputs, mark = Output(unit.outputs), unit.mark
+    for k in range(unit.sources):
+        if not has_places(worker, outputs[k]):
+            return False
+    mark.kind, mark.serial = SPLIT, split.serial
+    mark.channel, mark.ended, mark.due = split.channel, split.ended, split.due
+    for k in range(unit.sources):
+        mark.value = watermark_of(channel, split) if k == channel.source else FOREVER
+        give_mark(worker, outputs[k], mark)
+    return True
 
 
 @compiled

@@ -89,14 +89,16 @@ def take_mark(unit):
     mark, edge = unit.mark, Edge(unit.edges)[unit.reading]
     if mark.kind == SPLIT:
         edge.waiting = 1
+        unit.least = mark.value if unit.arrived == 0 else min(unit.least, mark.value)
         unit.arrived += 1
-        if unit.arrived < i64s(unit.expected)[mark.channel]:
+        if unit.arrived < unit.edge_count:
             return NEXT
-        unit.arrived = 0
+        unit.arrived, mark.value = 0, unit.least
         unit.serial = mark.serial
         for k in range(unit.edge_count):
             Edge(unit.edges)[k].waiting = 0
-        return FLUSHING if unit.partial != 0 else MARKING
+        flushes = unit.partial != 0 and mark.value != FOREVER  # else it had no rows of the split
+        return FLUSHING if flushes else MARKING
     if mark.kind == MARKER or mark.kind == SETTLED:
         return MARKING
     if mark.kind == WATERMARK:

@@ -94,9 +94,8 @@ class Unit:
     edge_count: i64
     edges: i64
     partial: i64 = line()  # fixed: the kernel gives its windows out after each split
-    expected: i64  # fixed: address of how many edges a split comes through, by channel
-    outputs: i64  # fixed: of a source unit: address of the Output of each source, and behind them
-    sources: i64  # (`sources` is their number) those that only hear where its splits end
+    outputs: i64  # fixed: of a source unit: address of the Output of each source,
+    sources: i64  # fixed: and how many there are
     latency: i64  # fixed: of a sink: histogram of how long splits took,
     result_latency: i64  # fixed: and of those that gave it rows
     markers: i64  # fixed: of a sink: histogram of how long markers took
@@ -105,7 +104,8 @@ class Unit:
     turn: i64  # the edge that is looked at first
     reading: i64  # the edge whose slice is in work
     serial: i64  # of the split in work
-    arrived: i64  # edges through which the mark of the split has come
+    arrived: i64  # edges through which the mark of the split has come,
+    least: i64  # and the least watermark that it brought
     ended: i64  # edges that have ended
     watermark: i64
     next_end: i64 = line()  # of the window that closes first
