@@ -155,8 +155,9 @@ class Job:
         """How long rows took from when they were due to their results, in histograms.
 
         "block": until all results of a split of rows were given to the sinks; "window": only of the
-        splits that gave some, so behind windows from their close to the result. Empty where the
-        engine does not measure it.
+        splits that gave some, so behind windows from their close to the result; "marker": of the
+        markers that leave every source each 50 ms, and "marker to ..." of each sink where there are
+        several. Empty where the engine does not measure it.
         """
         return self._execution.latency()
 
