@@ -97,6 +97,28 @@ def test_time_is_shared_between_busy_starved_and_blocked():
     assert "busy" not in found["b"]
 
 
+def test_operators_inside_a_kernel_stand_under_it():
+    def part(rows_in, rows_out, seconds):
+        return {"rows_in": rows_in, "rows_out": rows_out, "seconds": seconds}
+
+    inside = {
+        "even": part(1000, 500, 2e-6),
+        "views.on_time": part(500, 400, 1e-6),
+        "views": part(400, 4, 3e-6),
+    }
+    unit = counters(rows_in=1000, rows_out=4, seconds=6e-6, starved=6e-6, blocked=0.0)
+    found = cells({"views": {**unit, "operators": list(inside), "inside": inside}})
+    assert list(found) == ["even … views", "· even", "· views"]
+    assert found["even … views"]["busy"] == "50%"
+    shown = ("rows in", "passed", "ns/row", "busy")
+    assert [found["· even"][what] for what in shown] == ["1.00 k", "0.5", "2.00", "17%"]
+    # what the planner added to an operator is counted with it
+    assert [found["· views"][what] for what in shown] == ["500", "0.008", "8.00", "33%"]
+    assert set(found["· views"]) == set(shown)
+    before = cells({"views": {**unit, "operators": list(inside), "inside": {}}})
+    assert list(before) == ["even\n→ views"]
+
+
 def test_a_column_that_no_operator_has_is_left_out():
     text = shown(operator_table({}, Rates(), 0.0))
     assert "pending" not in text

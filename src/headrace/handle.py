@@ -37,6 +37,9 @@ class Execution(Protocol):
     def latency(self) -> dict[str, Any]:
         """How long rows took, where the engine measures it."""
 
+    def sample(self) -> None:
+        """Measure the operators inside kernels from now on."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -116,7 +119,7 @@ class Job:
     def progress(self) -> Progress:
         """How far the job is: rows, rates, and the same for every operator."""
         seconds = (self._ended or time.perf_counter()) - self._started
-        operators = self.metrics()
+        operators = self._measured()
         rows_in = sum(self._rows_in(operators, node.name) for node in self._execution.sources)
         rows_out = sum(self._rows_in(operators, name) for name in self._execution.sinks)
         late = sum(measured["late_rows"] for measured in operators.values())
@@ -129,10 +132,18 @@ class Job:
         return operators[name]["rows_in"] if name in operators else 0  # not yet built
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """For every operator: rows in and out, late rows, blocks, seconds, state size.
+        """For every kernel, source and sink: rows in and out, late rows, blocks, seconds, state.
 
-        For a source that leaves out what it cannot read also how much that was: "skipped".
+        For a source that leaves out what it cannot read also how much that was: "skipped". For a
+        kernel, "inside" has the same for each of its operators: rows, seconds (they add up to the
+        kernel's), ns per row, selectivity and the line where it was written. Where a kernel runs
+        several operators they are measured on samples of its rows, from the first call of
+        `metrics` on, so it is empty at first.
         """
+        self._execution.sample()
+        return self._measured()
+
+    def _measured(self) -> dict[str, dict[str, Any]]:
         made = self._execution.metrics()
         for node in self._execution.sources:
             skipped = getattr(node.connector, "skipped", None)
@@ -144,8 +155,9 @@ class Job:
         """How long rows took from when they were due to their results, in histograms.
 
         "block": until all results of a split of rows were given to the sinks; "window": only of the
-        splits that gave some, so behind windows from their close to the result. Empty where the
-        engine does not measure it.
+        splits that gave some, so behind windows from their close to the result; "marker": of the
+        markers that leave every source each 50 ms, and "marker to ..." of each sink where there are
+        several. Empty where the engine does not measure it.
         """
         return self._execution.latency()
 

@@ -11,6 +11,7 @@ from .plan.nodes import WATERMARK, Sink, Source
 from .plan.planner import Plan
 from .stage.blocks.arrow import to_arrow
 from .stage.stage import Stage
+from .stage.units import sampling_of
 
 POLL_ROWS = 1 << 18
 POLL_SECONDS = 0.05
@@ -25,6 +26,8 @@ class ThreadRun:
         self.sinks = {n.name: n for n in plan.whole.roots if isinstance(n, Sink)}
         self._delivery = Delivery(self.sinks)
         self._channels: list[tuple[Source, str, Reader]] = []
+        self._sampling = sampling_of(self._stage.units)
+        self.sample = self._sampling.start
 
     def run(self, turn: Callable[[], bool]) -> bool:
         """Run until the sources end or `turn`, called again and again, says stop.
@@ -52,7 +55,7 @@ class ThreadRun:
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """What each operator has done."""
-        return self._stage.metrics()
+        return self._sampling.add_to(self._stage.metrics())
 
     def _open(self) -> None:
         self._delivery.open()
@@ -80,6 +83,7 @@ class ThreadRun:
             self._delivery.write(name, to_arrow(block))
 
     def _close(self) -> None:
+        self._sampling.stop()
         for _, _, reader in self._channels:
             reader.close()
         for node in self.sources:

@@ -151,6 +151,55 @@ def test_paced_rows_are_measured_from_when_they_were_due():
         assert total(collected) == 10_000
 
 
+def test_markers_go_from_source_to_sink_also_without_rows():
+    """One row in all, one marker every 50 ms, to each sink and no matter what is filtered out."""
+    numbers = hr.read.index(rate=[(1, "1s"), (0.01, "1000s")])
+    kept = numbers.filter(col("index") > 10).write.collect(name="kept")
+    every = numbers.write.collect(name="every")
+    begun = time.monotonic()
+    job = hr.start(kept, every, engine="node", workers=2, compiled=False)
+    _await(lambda: job.latency()["marker"].count >= 12)
+    periods = (time.monotonic() - begun) / 0.05
+    splits = job.latency()["block"].count
+    assert job.stop(timeout=SECONDS)
+    latency = job.latency()
+    for sink in ("kept", "every"):
+        assert 6 <= latency[f"marker to {sink}"].count <= periods + 10
+    each = [latency[f"marker to {sink}"].count for sink in ("kept", "every")]
+    assert latency["marker"].count == sum(each)
+    # splits that exist for a marker alone are not counted as results
+    assert splits <= 2 * every.result().num_rows
+    assert kept.result().num_rows == 0
+
+
+@pytest.mark.compiled
+def test_markers_go_between_the_blocks_of_a_long_split():
+    """One split of sixteen blocks at a time, each of which takes a while."""
+
+    def slowly(n: int) -> int:
+        total = n
+        for k in range(2000):
+            total = (total * 31 + k) % 1_000_003
+        return total
+
+    slow = hr.udf(slowly)
+    with hr.Engine(workers=1) as engine:
+        counted = hr.read.index(16 * 16_384).with_columns(m=slow(col("index")))
+        job = engine.submit(counted.write.null(), capacity=16_384)
+        assert job.await_termination(SECONDS)
+        latency = job.latency()
+        assert latency["block"].count <= 2  # the split, and maybe its end
+        assert latency["marker"].count > 2
+        assert set(latency) == {"block", "window", "marker"}
+
+
+def _await(reached):
+    deadline = time.monotonic() + SECONDS
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": -3}, {"capacity": 0}])
 def test_sizes_that_cannot_be(wrong):
     with pytest.raises(ValueError, match="at least one"):

@@ -6,6 +6,7 @@ of its ways: full ports, empty pools, splits of one row, suspended rows, windows
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -18,8 +19,13 @@ from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 import headrace as hr
 from headrace.job import planned
 from headrace.node import building, engine
+from headrace.node.histogram import Histogram
 from headrace.node.life import Life
 from headrace.node.loop import runs_compiled
+from headrace.node.passing import run_sink
+from headrace.node.port import END, MARKER, new_port, pending, push_mark
+from headrace.node.query import Query
+from headrace.node.unit import HOST, Edge, QueryRecord, Unit
 from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
@@ -97,7 +103,8 @@ def test_random_pipelines(choose):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_kernels_that_stall(seed, monkeypatch):
-    """Every kernel waits at random: the others overtake it, and find full ports and empty pools."""
+    """Every kernel waits at random: the others overtake it, and find full ports and empty pools.
+    There are markers everywhere, also between the rows of a split and in splits without rows."""
     random = Seeded(seed)
 
     def stalling(address, argument):
@@ -105,10 +112,59 @@ def test_kernels_that_stall(seed, monkeypatch):
             time.sleep(random.number(0, 3) / 1000)
         return call(address, argument)
 
-    slow = Life(False, call=stalling)
+    slow = Life(False, call=stalling, MARKER_PERIOD=random.pick([100_000, 5_000_000]))
     monkeypatch.setattr(engine, "_life", lambda compiled: slow)
     if _compare(random, compiled=False, most_rows=25):
         count("random pipelines with stalls in their kernels")
+
+
+def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):
+    """The rows of a source that is slow come first where they were claimed first: what another one
+    gives meanwhile waits, although it comes another way."""
+
+    def stalling(address, argument):
+        if random.chance(30):
+            time.sleep(0.002)
+        return call(address, argument)
+
+    random, slow = Seeded(1), Life(False, call=stalling)
+    monkeypatch.setattr(engine, "life_of", lambda compiled: slow)
+    monkeypatch.setattr(building, "RING", 2)
+    monkeypatch.setattr(building, "SPLIT_BLOCKS", 1)
+    numbers = list(range(300))
+    one = hr.read.memory({"n": numbers}).filter(hr.col("n") >= 0).filter(hr.col("n") < 1000)
+    other = hr.read.memory({"n": [-n for n in numbers]})
+    collected = one.union(other).write.collect()
+    job = hr.start(collected, engine="node", workers=3, compiled=False, capacity=3, fuse="none")
+    assert job.await_termination(SECONDS), "it does not end"
+    found = collected.result()["n"].to_pylist()
+    assert [n for n in found if n > 0] == numbers[1:]
+    assert [-n for n in found if n < 0] == numbers[1:]
+
+
+def test_a_sink_with_rows_here_and_a_mark_there_goes_on():
+    """The host takes the rows and compiled code the mark, each looking at its own first."""
+    life, unit, edges = Life(False), Unit.allocate(), Edge.allocate(2)
+    ports, query, markers = [new_port(2), new_port(2)], QueryRecord.allocate(), Histogram.allocate()
+    for edge, port in zip(edges_of(edges), ports, strict=True):
+        edge.port = port.address
+    unit.query, unit.edges, unit.edge_count = query.address, edges.address, 2
+    unit.markers, unit.turn = markers.address, 1
+    push_mark(ports[0], MARKER, 0, 0)
+    push_mark(ports[1], END, 0, 0)
+    ended = []
+    host = SimpleNamespace(_life=life, _edge_ended=ended.append)
+    made = SimpleNamespace(record=unit, placed=None)
+    run = life.of(run_sink)  # it looks at the end first, and the host then at the marker
+    for _ in range(4):
+        if run(None, unit) == HOST:
+            Query._write(host, made, None)
+    assert [pending(port) for port in ports] == [0, 0]
+    assert markers.count == 1 and ended == [made]
+
+
+def edges_of(edges):
+    return [edges[k] for k in range(2)]
 
 
 @pytest.mark.compiled

@@ -78,10 +78,11 @@ class Building:
         blank: Any,
         life: Life,
         latencies: tuple[Any, Any],
+        markers: dict[str, Any],
     ) -> None:
         self.graph, self.memory, self._life, self._blank = graph, memory, life, blank
         self.query = QueryRecord.allocate()
-        self._latencies = latencies
+        self._latencies, self._markers = latencies, markers
         self._kept: list[Any] = []
         self._writers: dict[Any, _Writers] = {}
         self.pools: dict[int, BlockPool] = {}  # by address
@@ -141,10 +142,7 @@ class Building:
             self._merge(unit)
         elif placed.kind == SINK:
             record.latency, record.result_latency = (h.address for h in self._latencies)
-        if placed.slot is not None:
-            channels = self.channels[placed.stage].all
-            expected = [placed.expected.get(channel.source.name, 0) for channel in channels]
-            record.expected = self._words(expected)
+            record.markers = self._markers[placed.name].address
 
     def _edges(self, unit: Made) -> None:
         edges = Edge.allocate(max(len(unit.ports), 1))

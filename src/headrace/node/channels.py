@@ -17,7 +17,7 @@ from headrace.stage.clock import NEVER, SourceClock
 
 from .life import Life
 from .pace import new_pace
-from .reading import ChannelFeed, FeedUsers, SplitsRecord
+from .reading import ChannelFeed, FeedUsers, MarkerClock, SplitsRecord
 
 POLL_ROWS = 1 << 20
 NAP = 1_000_000  # ns before a channel that had nothing is asked again,
@@ -112,9 +112,11 @@ class Channels:
         named = [(k, s, name) for k, s in enumerate(sources) for name in s.connector.channels()]
         self.records = ChannelFeed.allocate(max(len(named), 1))
         self.shared = SplitsRecord.allocate()
+        self._markers = MarkerClock.allocate(max(len(sources), 1))
         self.all: list[Channel] = []
         for at, (number, source, name) in enumerate(named):
             self.all.append(Channel(source, number, name, self.records[at], capacity, life))
+            self.records[at].markers = self._markers[number].address
         self.shared.channels, self.shared.count = self.records.address, len(named)
         self.shared.rows, self.shared.slots = split_rows, slots
 

@@ -1,7 +1,10 @@
 """What units give: rows and marks into ports, and who has to be told.
 
 A unit asks for room before it works (`ready_to_write`), so that giving never fails. A kernel goes
-on writing into the same block; every run publishes the rows it added, as a slice of their own.
+on writing into the same block. Every run publishes the rows it added: while they belong to the same
+split and no mark has followed, the slice that it opened grows (Enjima §3.1.2), whether its reader
+has begun to read it or not. So rows that nobody has read yet become larger batches, and a block of
+a split takes one place of the ring, however many runs it took to fill it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,17 @@ from headrace.node.blocks import NodeBlock
 from headrace.node.free_list import NO_UNIT
 from headrace.node.growth import draw
 from headrace.node.pool import Pool, ask_for_blocks, wanted
-from headrace.node.port import Port, consume, has_room, push, push_rows, room_wanted, want_room
+from headrace.node.port import (
+    Port,
+    close_rows,
+    consume,
+    has_room,
+    open_rows,
+    publish_rows,
+    push,
+    room_wanted,
+    want_room,
+)
 from headrace.node.readers import release, retain
 from headrace.node.schedulers.hooks import ready
 from headrace.stage.memory.records import compiled, i64s
@@ -43,12 +56,12 @@ def let_go(worker, block):
 
 @compiled
 def finish_slice(worker, port, slice, rows):
-    """The slice at the head of a port is done with."""
+    """The slice at the head of a port is done with; it may still grow, then it stays."""
     block = consume(port, slice, rows)
     if block != 0:
         let_go(worker, block)
-    if room_wanted(port):
-        ready(worker, port.producer)
+        if room_wanted(port):
+            ready(worker, port.producer)
 
 
 @compiled
@@ -63,20 +76,38 @@ def finish_mark(worker, port, slice):
 
 
 @compiled
-def has_places(output):
+def has_places(worker, output):
     """Is there a place in every port? If not, their consumers will tell."""
-    ports = i64s(output.ports)
-    for k in range(output.count):
+    ports, count = i64s(output.ports), output.count
+    for k in range(count):
         port = Port(ports[k])
-        if not has_room(port) and not want_room(port):
+        if has_room(port):
+            continue
+        if output.open != 0:
+            seal(worker, output)  # it may be the slice that grows which has to leave
+        if not want_room(port):
             return False
     return True
 
 
 @compiled
-def ready_to_write(output):
-    """Are there places in the ports, and is there a block with room? If not, others will tell."""
-    return has_places(output) and find_block(output)
+def seal(worker, output):
+    """Let the open slice grow no more. Its readers, who may have read all of it, take it out."""
+    output.open = 0
+    ports, count = i64s(output.ports), output.count
+    for k in range(count):
+        port = Port(ports[k])
+        close_rows(port)
+        announce(worker, port.consumer)
+
+
+@compiled
+def ready_to_write(worker, output, serial):
+    """Is there room for rows of a split: a slice that may grow, or places in the ports and a block?
+    If not, others will tell."""
+    if output.open == serial + 1:
+        return True
+    return has_places(worker, output) and find_block(output)
 
 
 @compiled
@@ -104,7 +135,11 @@ def publish(worker, output, serial):
     record = NodeBlock(block).block
     first, last = output.published, record.rows
     if last > first:
-        hand_on(worker, output, block, first, last, serial)
+        if output.open == serial + 1:
+            grow(worker, output, last - first)
+        else:
+            hand_on(worker, output, block, first, last, record.capacity, serial)
+            output.open = serial + 1
         output.published = last
     if last == record.capacity or output.count == 0:
         leave_block(worker, output)
@@ -114,14 +149,26 @@ def publish(worker, output, serial):
 def leave_block(worker, output):
     """Write no more into the block; it goes home when its readers are done with it."""
     block = output.block
+    output.open = 0
     if block != 0:
         output.block = 0
         let_go(worker, block)
 
 
 @compiled
-def hand_on(worker, output, block, first, last, serial):
-    """Rows of a block, which the caller holds, for all readers."""
+def grow(worker, output, rows):
+    """More rows in the open slice, for all readers."""
+    output.rows += rows
+    ports = i64s(output.ports)
+    for k in range(output.count):
+        port = Port(ports[k])
+        publish_rows(port, rows, 0)
+        announce(worker, port.consumer)
+
+
+@compiled
+def hand_on(worker, output, block, first, last, limit, serial):
+    """Rows of a block, which the caller holds, for all readers; they may grow up to `limit`."""
     output.rows += last - first
     output.blocks += 1
     if output.count == 0:
@@ -130,13 +177,13 @@ def hand_on(worker, output, block, first, last, serial):
     ports = i64s(output.ports)
     for k in range(output.count):
         port = Port(ports[k])
-        push_rows(port, block, first, last, serial, 0)
+        open_rows(port, block, first, last, limit, serial, 0)
         announce(worker, port.consumer)
 
 
 @compiled
 def give_mark(worker, output, mark):
-    """A mark for all readers; there is room.
+    """A mark for all readers; there is room. What lies before it grows no more.
 
     What is left of the block goes back: a thousand units of a chain that share a pool would each
     keep one that is nearly empty until their next rows come.

@@ -206,6 +206,11 @@ class NodeEngine:
             for number in numbers:
                 self.life.ready(self._control, number)
 
+    def let_go(self, block: int) -> None:
+        """The host is done with a block."""
+        with self._lock:
+            self.life.let_go(self._control, block)
+
     def _on_room(self, pool: BlockPool) -> None:
         record = Pool(pool.address)
         users = (ctypes.c_int64 * record.user_count).from_address(record.users)
@@ -269,6 +274,7 @@ class OwnEngine:
         self._query = self._engine.query(plan, capacity, budget)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
+        self.sample = self._query.sample
 
     def run(self, turn: Callable[[], bool]) -> bool:
         """See Query."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import Node, Sink, Source, walk
+from headrace.plan.nodes import Node, Sink, Source
 from headrace.plan.planner import Plan, StagePlan
 from headrace.stage.blocks.layout import Layout
 from headrace.stage.input import Input
@@ -46,7 +46,6 @@ class Placed:
     sink: Sink | None = None
     slot: int | None = None
     senders: list[Placed] = field(default_factory=list)  # one for each edge
-    expected: dict[str, int] = field(default_factory=dict)  # by source
     inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
 
     @property
@@ -77,7 +76,6 @@ class Graph:
             for out in unit.outs:
                 for reader in out.readers:
                     reader.senders.append(unit)
-        self._expect()
 
     # ---- units -------------------------------------------------------------------------------
 
@@ -119,7 +117,6 @@ class Graph:
     def _place_source(self, stage: StagePlan, wiring: Wiring, slot: int) -> None:
         inputs = {n.name: wiring.inputs[n.name] for n in stage.inputs if isinstance(n, Source)}
         outs = [Out(i.layout, of_source=True) for i in inputs.values()]
-        outs += [Out(None) for _ in inputs]  # who only hears where its splits end
         names = ", ".join(inputs)
         placed = Placed(SOURCE, names, stage.number, outs, slot=slot, inputs=inputs)
         self.units.append(placed)
@@ -159,8 +156,6 @@ class Graph:
         for k, node in enumerate(inputs):
             placed = self._placed[id(wiring.inputs[node.name])]
             placed.outs[k].readers = self._readers(stage, wiring.inputs[node.name], MAIN)
-            unreached = [root for root in stage.roots if node not in walk([root])]
-            placed.outs[len(inputs) + k].readers = [self._merges[r.name] for r in unreached]
 
     def _readers(self, stage: StagePlan, unit: StageUnit, port: str) -> list[Placed]:
         found: list[Placed] = []
@@ -182,24 +177,6 @@ class Graph:
             wiring = self._wirings[stage.number, 0]
             if not stage.is_replicated and root.name in wiring.inputs:
                 yield from self._readers(stage, wiring.inputs[root.name], MAIN)
-
-    def _expect(self) -> None:
-        """Through how many edges the splits of each source come to a unit of a slot."""
-        for first in [unit for unit in self.units if unit.kind == SOURCE]:
-            for k, name in enumerate(first.inputs):
-                self._follow(first, k, name)
-
-    def _follow(self, first: Placed, k: int, source: str) -> None:
-        seen: set[int] = set()
-        pending = list(first.outs[k].readers)
-        while pending:
-            unit = pending.pop()
-            if unit.slot is None:
-                continue
-            unit.expected[source] = unit.expected.get(source, 0) + 1
-            if id(unit) not in seen:
-                seen.add(id(unit))
-                pending += [reader for out in unit.outs for reader in out.readers]
 
 
 def addresses(values: Sequence[int]) -> np.ndarray:

@@ -24,6 +24,7 @@ from headrace.plan.planner import Plan, StagePlan
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.blocks.block import Block
 from headrace.stage.stage import Stage
+from headrace.stage.units import sampling_of
 
 from .splits import Channel, Split, TimeScan
 
@@ -98,6 +99,10 @@ class NodeRun:
         self._busy = 0  # workers at work
         self._stopping = self._done = False
         self._error: BaseException | None = None
+        # one slot stands for the others
+        some = [*self._slots[0].values(), *(o.stage for o in self._stages_behind.values())]
+        self._sampling = sampling_of(unit for stage in some for unit in stage.units)
+        self.sample = self._sampling.start
 
     def _exchanges_behind(self, source: Source) -> list[str]:
         """The exchanges that rows of a source reach in its stage."""
@@ -171,6 +176,7 @@ class NodeRun:
         self._done = not self._channels
 
     def _close(self) -> None:
+        self._sampling.stop()
         for channel in self._channels:
             channel.close()
         for node in self.sources:
@@ -196,7 +202,7 @@ class NodeRun:
                     _add(found[name], measured)
                 else:
                     found[name] = dict(measured)
-        return found
+        return self._sampling.add_to(found)
 
     # ---- workers -----------------------------------------------------------------------------
 

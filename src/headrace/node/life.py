@@ -14,7 +14,7 @@ from typing import Any
 from headrace.stage.memory.calls import address_of
 from headrace.stage.memory.records import interpreted
 
-from .emit import finish_mark, finish_slice
+from .emit import finish_mark, finish_slice, let_go
 from .loop import loop
 from .parking import stop_all, wake_all
 from .reading import fill_copied, fill_mixed, unlock
@@ -38,6 +38,7 @@ class Life:
         self.work, self.ready = self.of(work), self.of(ready)
         self.stop_all, self.wake_all = self.of(stop_all), self.of(wake_all)
         self.next_input, self.unlock = self.of(next_input), self.of(unlock)
+        self.let_go = self.of(let_go)
         self.finish_slice, self.finish_mark = self.of(finish_slice), self.of(finish_mark)
 
     def become_compiled(self) -> None:

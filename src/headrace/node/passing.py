@@ -2,14 +2,14 @@
 
 PASS    several operators as one stream, inside a slot
 MERGE   the slots of a replicated stage, split by split
-SINK    the end: markers are noted, rows are for the host
+SINK    the end: how long things took is noted, rows are for the host
 """
 
 from __future__ import annotations
 
 from headrace.node.emit import finish_mark, finish_slice, give_mark, hand_on, has_places, keep_mark
 from headrace.node.histogram import Histogram, note
-from headrace.node.port import END, MARKER, SPLIT, WATERMARK, Port, peek
+from headrace.node.port import END, MARKER, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.running import ENDED, GO_ON, STOPPED, next_input, pass_mark, take_mark
 from headrace.node.ticks import now
@@ -57,11 +57,13 @@ def run_pass(worker, unit):
 @compiled
 def pass_rows(worker, unit, port):
     """Hand on the slice that was peeked; False: no room."""
-    if not has_places(unit.main):
-        return False
     slice = unit.slice
-    unit.rows_in += slice.last - slice.first
-    hand_on(worker, unit.main, slice.block, slice.first, slice.last, slice.serial)
+    first, last = slice.first, slice.last
+    if first < last:  # none: all was read before, and it has ended to grow
+        if not has_places(worker, unit.main):
+            return False
+        unit.rows_in += last - first
+        hand_on(worker, unit.main, slice.block, first, last, last, slice.serial)
     finish_slice(worker, port, slice, slice.last - slice.first)
     return True
 
@@ -87,8 +89,8 @@ def run_merge(worker, unit):
         cancelled = load_relaxed(query, "cancelled")
         if cancelled != 0:
             return FINISHED
-        if unit.phase == MARKING:  # three marks may follow a split
-            if not has_places(unit.main):
+        if unit.phase == MARKING:  # three marks may follow the last rows of a split
+            if not has_places(worker, unit.main):
                 return BLOCKED
             if split_is_over(worker, unit, merge):
                 unit.finished = ENDED
@@ -120,9 +122,13 @@ def edge_in_turn(unit, serial):
 
 @compiled
 def split_is_over(worker, unit, merge):
-    """Turn the mark of a split into what comes behind it: the watermark over all channels, a
-    marker, and the end, one in each call since each needs a place. Is it the end?"""
+    """Turn the mark of a split into what comes behind it: the watermark over all channels, that it
+    is settled, and the end, one in each call since each needs a place. Is it the end?"""
     mark, marks = unit.mark, i64s(merge.watermarks)
+    if mark.kind == MARKER:  # on its way through the split
+        give_mark(worker, unit.main, mark)
+        unit.phase = NEXT
+        return False
     if mark.kind == SPLIT:
         merge.serial += 1
         if mark.ended != 0:
@@ -132,15 +138,15 @@ def split_is_over(worker, unit, merge):
         least = FOREVER
         for k in range(merge.channels):
             least = min(least, marks[k])
-        mark.kind = MARKER
+        mark.kind = SETTLED
         if merge.open > 0 and least > merge.sent:
             merge.sent = least
             due = mark.due
             mark.kind, mark.value, mark.due = WATERMARK, least, 0
             give_mark(worker, unit.main, mark)
-            mark.kind, mark.due = MARKER, due
+            mark.kind, mark.due = SETTLED, due
         return False
-    if mark.kind == MARKER:
+    if mark.kind == SETTLED:
         give_mark(worker, unit.main, mark)
         if merge.open > 0:
             unit.phase = NEXT
@@ -163,7 +169,7 @@ def note_latency(unit, ns):
 
 @compiled
 def run_sink(worker, unit):
-    """Markers are noted here; rows are for the host."""
+    """Rows are for the host."""
     query = QueryRecord(unit.query)
     while True:
         cancelled = load_relaxed(query, "cancelled")
@@ -171,10 +177,15 @@ def run_sink(worker, unit):
             return FINISHED
         if next_input(unit) < 0:
             return STARVED
-        slice = unit.slice
+        slice, port = unit.slice, Port(Edge(unit.edges)[unit.reading].port)
+        if slice.kind == ROW_SLICE and slice.first == slice.last:
+            finish_slice(worker, port, slice, 0)
+            continue
         if slice.kind == ROW_SLICE or slice.kind == END:
             unit.request = WRITE
             return HOST
-        if slice.kind == MARKER:
+        if slice.kind == SETTLED and slice.block != 0:
             note_latency(unit, now() - slice.block)
-        finish_mark(worker, Port(Edge(unit.edges)[unit.reading].port), slice)
+        elif slice.kind == MARKER:
+            note(Histogram(unit.markers), now() - slice.block)
+        finish_mark(worker, port, slice)

@@ -33,7 +33,7 @@ from headrace.stage.memory.atomics import (
 )
 from headrace.stage.memory.records import array, compiled, i64, line, record
 
-ROWS, WATERMARK, BARRIER, END, MARKER, SPLIT = range(6)
+ROWS, WATERMARK, BARRIER, END, MARKER, SPLIT, SETTLED = range(7)
 RESCHEDULE_SHARE = 4  # Streams §4.1.4: RESCHED_LIMIT is 1/4 of the queue
 
 

@@ -10,6 +10,7 @@ from headrace.connect.delivery import Delivery
 from headrace.plan.planner import Plan
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.failure import explain_failure
+from headrace.stage.sampling import Sample, Sampling
 
 from .blocks import NodeBlock
 from .building import Building, Made
@@ -20,6 +21,7 @@ from .memory import Memory
 from .port import END, Port, pending
 from .port import ROWS as ROW_SLICE
 from .reading import SplitRecord
+from .sampled import ask_for_samples, take_samples
 from .unit import (
     CLOSE,
     FAILED,
@@ -55,7 +57,11 @@ class Query:
         self._error: BaseException | None = None
         self._stopped = False
         self._last_metrics: dict[str, dict[str, Any]] = {}
+        kernels = {u.name: u.kernel_unit.kernel for u in self._graph.units if u.kernel_unit}
+        self._sampling = Sampling(kernels, self._ask_for_samples, self._take_samples)
+        self.sample = self._sampling.start
         self._latency, self._result_latency = Histogram.allocate(), Histogram.allocate()
+        self._markers = {name: Histogram.allocate() for name in self.sinks}
 
     # ---- how it runs -------------------------------------------------------------------------
 
@@ -101,6 +107,7 @@ class Query:
                 self._engine.blank,
                 self._life,
                 (self._latency, self._result_latency),
+                self._markers,
             )
         except BaseException:
             self._engine.give_numbers(numbers)
@@ -140,6 +147,8 @@ class Query:
         if self._made is None:
             return
         self._made.query.cancelled = 1  # whatever is still under way
+        with self._looking:  # from now on no unit is made ready by a sample that is let go
+            self._sampling.stop()
         self._engine.remove(self, self._memory)
         self._last_metrics = self.metrics()
         with self._looking:
@@ -149,6 +158,7 @@ class Query:
             channels.close()
 
     def _close(self) -> None:
+        self._sampling.stop()
         for node in self.sources:
             node.connector.close()
         self._delivery.close()
@@ -196,17 +206,17 @@ class Query:
         while life.next_input(record) >= 0:
             slice, port = record.slice, Port(Edge(record.edges)[record.reading].port)
             if slice.kind == ROW_SLICE:
-                record.rows_in += slice.last - slice.first
-                rows = self._view(slice.block)
-                self._delivery.write(
-                    unit.placed.name, to_arrow(rows, first=slice.first, last=slice.last)
-                )
+                if slice.first < slice.last:
+                    record.rows_in += slice.last - slice.first
+                    rows = to_arrow(self._view(slice.block), first=slice.first, last=slice.last)
+                    self._delivery.write(unit.placed.name, rows)
                 life.finish_slice(worker, port, slice, slice.last - slice.first)
             elif slice.kind == END:
                 life.finish_mark(worker, port, slice)
                 self._edge_ended(unit)
             else:
-                return  # compiled code does the rest
+                record.turn = record.reading  # compiled code does the rest, and this first
+                return
 
     def _view(self, block: int) -> Any:
         assert self._made is not None
@@ -242,12 +252,28 @@ class Query:
         with self._looking:  # the units are not given to another query meanwhile
             if self._made is None:
                 return self._last_metrics
-            return _added_up(_measured(unit) for unit in self.units.values())
+            measured = _added_up(_measured(unit) for unit in self.units.values())
+            return self._sampling.add_to(measured)
+
+    def _ask_for_samples(self) -> None:
+        with self._looking:
+            ask_for_samples(self.units.values())
+
+    def _take_samples(self) -> list[tuple[str, Sample]]:
+        with self._looking:
+            if self._made is None or self._sampling.is_stopped:
+                return []
+            return take_samples(self.units.values(), self._view, self._engine.let_go)
 
     def latency(self) -> dict[str, Latencies]:
-        """How long rows took from when they were due: all splits, and those that gave results."""
-        block, window = self._latency, self._result_latency
-        return {"block": Latencies.of(block), "window": Latencies.of(window)}
+        """How long rows took from when they were due: all splits, and those that gave results;
+        and how long markers took, to all sinks and, if there are several, to each."""
+        block, window, markers = self._latency, self._result_latency, self._markers
+        found = {"block": Latencies.of(block), "window": Latencies.of(window)}
+        found["marker"] = Latencies.of(*markers.values())
+        if len(markers) > 1:
+            found |= {f"marker to {name}": Latencies.of(each) for name, each in markers.items()}
+        return found
 
 
 _SERVICES = {

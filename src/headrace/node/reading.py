@@ -5,6 +5,9 @@ largest time before its first row. The claim itself looks at the times of the ro
 out: a quick pass over one column, under the channel's lock, while the work on the rows is done by
 the slots in parallel. Splits are numbered in the order of their claims.
 
+Every 50 ms a marker goes from each source to the sinks behind it (Enjima §4): between two blocks of
+a split, however long it is, and where there are no rows, in a split without any.
+
 Rows come from the host as Arrow batches (`feed`); when a channel has none left, whoever claims next
 asks the host for more (POLL) and keeps the lock meanwhile.
 """
@@ -12,9 +15,9 @@ asks the host for more (POLL) and keeps the lock meanwhile.
 from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
-from headrace.node.emit import find_block, give_mark, has_places, leave_block, publish
+from headrace.node.emit import find_block, give_mark, hand_on, has_places, let_go
 from headrace.node.pace import Pace, due_time, next_due, rows_due
-from headrace.node.port import SPLIT
+from headrace.node.port import MARKER, SPLIT
 from headrace.node.running import ENDED, GO_ON, STOPPED
 from headrace.node.ticks import now
 from headrace.node.unit import (
@@ -41,6 +44,7 @@ from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
 SPINS = 2000  # looks at a channel that another slot is claiming from; tens of microseconds
+MARKER_PERIOD = 50_000_000  # ns between two markers of a source
 SOON = 50_000  # ns after which a slot tries again that found all channels taken
 
 
@@ -82,6 +86,14 @@ class ChannelFeed:
     rounds: i64  # 1: when all rows are claimed, they come again
     span: i64  # and their times are so much later
     count: i64  # of rows in all; -1: no end
+    markers: i64  # the MarkerClock of its source
+
+
+@record
+class MarkerClock:
+    """When the next marker of a source is due; whoever moves it on sends one."""
+
+    at: i64 = line()  # ns
 
 
 @record
@@ -106,7 +118,9 @@ class SplitRecord:
     end: i64
     serial: i64
     ended: i64
-    due: i64  # ns
+    due: i64  # ns; 0: it has no rows
+    marker: i64  # since when the marker is on its way that is to be sent next; 0: there is none
+    marked: i64  # the row before which the last one was sent
     clock: ChannelRecord = line()
     request: Request
 
@@ -168,26 +182,58 @@ def run_source(worker, unit):
         answer = claim(unit, split, draining)
         if answer != GO_ON:
             return answer
-        unit.phase = ROWS
+        unit.phase, split.marked = ROWS, -1
     channel = ChannelFeed(SplitsRecord(split.shared).channels)[split.channel]
     output = Output(unit.outputs)[channel.source]
+    if not send_marker(worker, unit, split, channel, output):
+        return BLOCKED
     if split.request.offset < split.end:
         return give_block(worker, unit, split, channel, output)
-    silent = Output(unit.outputs)[unit.sources + channel.source]
-    if not has_places(output) or not has_places(silent):
+    if not end_split(worker, unit, split, channel):
         return BLOCKED
-    mark = unit.mark
-    mark.kind, mark.value, mark.serial = SPLIT, watermark_of(channel, split), split.serial
-    mark.channel, mark.ended, mark.due = split.channel, split.ended, split.due
-    give_mark(worker, output, mark)
-    mark.value = FOREVER  # of these outputs: they read other sources
-    give_mark(worker, silent, mark)
     if SplitsRecord(split.shared).slots == 1:
         channel.largest = split.clock.largest
     if split.users != 0:
         fetch_add(FeedUsers(split.users), "count", -1)
     unit.phase = NEXT
     return MORE
+
+
+@compiled
+def end_split(worker, unit, split, channel):
+    """The rows of the split are over, which all readers hear, also those of other sources: so a
+    unit that reads several of them works on one split after the other. False: no room."""
+    outputs, mark = Output(unit.outputs), unit.mark
+    for k in range(unit.sources):
+        if not has_places(worker, outputs[k]):
+            return False
+    mark.kind, mark.serial = SPLIT, split.serial
+    mark.channel, mark.ended, mark.due = split.channel, split.ended, split.due
+    for k in range(unit.sources):
+        mark.value = watermark_of(channel, split) if k == channel.source else FOREVER
+        give_mark(worker, outputs[k], mark)
+    return True
+
+
+@compiled
+def send_marker(worker, unit, split, channel, output):
+    """Send a marker if one is due, but no two in a row; False: there is no room for it."""
+    if split.marker == 0:
+        if split.marked == split.request.offset:
+            return True
+        moment, markers = now(), MarkerClock(channel.markers)
+        at = load_relaxed(markers, "at")
+        if moment < at or not cas(markers, "at", at, moment + MARKER_PERIOD):
+            return True
+        split.marker = moment
+    if not has_places(worker, output):
+        return False
+    mark = unit.mark
+    mark.kind, mark.value, mark.serial = MARKER, 0, split.serial
+    mark.channel, mark.ended, mark.due = split.channel, 0, split.marker
+    give_mark(worker, output, mark)
+    split.marker, split.marked = 0, split.request.offset
+    return True
 
 
 @record
@@ -208,7 +254,7 @@ def watermark_of(channel, split):
 @compiled
 def give_block(worker, unit, split, channel, output):
     """Copy the next rows of the split into a block, and give it to the readers."""
-    if not has_places(output) or not find_block(output):
+    if not has_places(worker, output) or not find_block(output):
         return BLOCKED
     request, record = split.request, NodeBlock(output.block).block
     request.block = record.address
@@ -223,8 +269,9 @@ def give_block(worker, unit, split, channel, output):
     if output.ahead != 0:
         coming = min(record.capacity, split.end - request.offset)
         aim(Ahead(output.ahead), request.feed, request.offset, coming)
-    publish(worker, output, split.serial)
-    leave_block(worker, output)  # the next rows get a block of their own, from its start
+    block, output.block = output.block, 0  # the next rows get one of their own, from its start
+    hand_on(worker, output, block, 0, request.count, request.count, split.serial)
+    let_go(worker, block)
     return AGAIN
 
 
@@ -242,8 +289,9 @@ def claim(unit, split, draining):
             continue
         open += 1
         later = load_relaxed(channel, "wake_at")
-        if later > moment and draining == 0:
-            wake = later if wake == 0 else min(wake, later)
+        marker_at = load_relaxed(MarkerClock(channel.markers), "at")
+        if min(later, marker_at) > moment and draining == 0:
+            wake = sooner(wake, min(later, marker_at))
             continue
         if not lock(channel):
             wake = moment + SOON
@@ -252,6 +300,10 @@ def claim(unit, split, draining):
             unlock(channel)
             continue
         split.channel = place
+        if later > moment and draining == 0:  # there are no rows, but a marker is due
+            take_nothing(shared, channel, split)
+            unlock(channel)
+            return GO_ON
         begin_round(channel)
         if channel.offset == channel.end and channel.ended == 0 and draining == 0:
             unit.request = POLL
@@ -260,11 +312,25 @@ def claim(unit, split, draining):
         if take_rows(shared, channel, split, draining, moment):
             unlock(channel)
             return GO_ON
-        later = channel.wake_at
-        wake = later if wake == 0 else min(wake, later)
+        wake = sooner(wake, min(channel.wake_at, max(marker_at, moment + 1)))
         unlock(channel)
     unit.wake_at = wake
     return STARVED if open > 0 else FINISHED
+
+
+@compiled
+def sooner(wake, later):
+    """The sooner of two times; 0 is none."""
+    return later if wake == 0 else min(wake, later)
+
+
+@compiled
+def take_nothing(shared, channel, split):
+    """Claim no rows of a channel that is ours: a split for a marker alone."""
+    split.request.offset = split.end = channel.offset
+    split.users, split.clock.largest = 0, channel.largest
+    split.ended, split.due = 0, 0
+    split.serial = fetch_add(shared, "serial", 1)
 
 
 @compiled

@@ -4,7 +4,9 @@ A kernel unit takes slices from its ports in turn. Rows go through the kernel in
 is being filled; marks wait until the unit has done its part, then follow the rows:
 
     SPLIT       inside a slot: the rows of a split are over; partial results are given out
+    SETTLED     behind the slots: all rows of a split have gone by
     WATERMARK   behind the slots: windows that it closes are given out first
+    MARKER      every 50 ms from each source to the sinks, to see how long it takes (Enjima §4)
     END         no more rows will come
 """
 
@@ -20,8 +22,10 @@ from headrace.node.emit import (
     publish,
     ready_to_write,
 )
-from headrace.node.port import END, MARKER, SPLIT, WATERMARK, Port, peek
+from headrace.node.port import END, MARKER, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
+from headrace.node.readers import retain
+from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
     BLOCKED,
@@ -36,12 +40,14 @@ from headrace.node.unit import (
     MARKING,
     NEXT,
     ROWS,
+    SAMPLE_GIVEN,
+    SAMPLE_WANTED,
     STARVED,
     Edge,
     QueryRecord,
 )
 from headrace.stage.clock import FOREVER
-from headrace.stage.memory.atomics import load_relaxed
+from headrace.stage.memory.atomics import load_relaxed, store_release
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
 from headrace.stage.store import Store
@@ -83,15 +89,17 @@ def take_mark(unit):
     mark, edge = unit.mark, Edge(unit.edges)[unit.reading]
     if mark.kind == SPLIT:
         edge.waiting = 1
+        unit.least = mark.value if unit.arrived == 0 else min(unit.least, mark.value)
         unit.arrived += 1
-        if unit.arrived < i64s(unit.expected)[mark.channel]:
+        if unit.arrived < unit.edge_count:
             return NEXT
-        unit.arrived = 0
+        unit.arrived, mark.value = 0, unit.least
         unit.serial = mark.serial
         for k in range(unit.edge_count):
             Edge(unit.edges)[k].waiting = 0
-        return FLUSHING if unit.partial != 0 else MARKING
-    if mark.kind == MARKER:
+        flushes = unit.partial != 0 and mark.value != FOREVER  # else it had no rows of the split
+        return FLUSHING if flushes else MARKING
+    if mark.kind == MARKER or mark.kind == SETTLED:
         return MARKING
     if mark.kind == WATERMARK:
         edge.watermark = max(edge.watermark, mark.value)
@@ -150,26 +158,29 @@ def begin_input(worker, unit):
         finish_mark(worker, port, slice)
         unit.phase = take_mark(unit)
         return GO_ON
+    if slice.first == slice.last:  # all was read before, and it has ended to grow
+        finish_slice(worker, port, slice, 0)
+        return GO_ON
     task = Task(unit.task)
     task.input = NodeBlock(slice.block).block.address
     task.first, task.last = slice.first, slice.last
     task.row, task.selected = 0, NOT_SELECTED
     unit.serial = slice.serial
     unit.rows_in += slice.last - slice.first
-    unit.phase = ROWS
+    unit.phase, unit.begun = ROWS, 0
     return GO_ON
 
 
 @compiled
-def bind_outputs(unit):
+def bind_outputs(worker, unit):
     """Let the kernel write where there is room; False: there is none."""
     task = Task(unit.task)
     if unit.main.pool != 0:
-        if not ready_to_write(unit.main):
+        if not ready_to_write(worker, unit.main, unit.serial):
             return False
         task.output = NodeBlock(unit.main.block).block.address
     if unit.late.pool != 0:
-        if not ready_to_write(unit.late):
+        if not ready_to_write(worker, unit.late, unit.serial):
             return False
         task.late_output = NodeBlock(unit.late.block).block.address
     return True
@@ -185,16 +196,22 @@ def publish_all(worker, unit):
 @compiled
 def run_rows(worker, unit):
     """Let the kernel work on the slice."""
-    if not bind_outputs(unit):
+    if not bind_outputs(worker, unit):
         return BLOCKED
+    wanted = load_relaxed(unit, "sampling")
+    begun = now() if wanted == SAMPLE_WANTED and unit.begun == 0 else 0
+    unit.begun = 1
     status, answer = call(unit.rows, unit.task)
     if status != 0:
         unit.request = FAILED
         return HOST
+    ns = now() - begun if begun != 0 else 0
     publish_all(worker, unit)
     if answer == CONSUMED:
         slice = unit.slice
         port = Port(Edge(unit.edges)[unit.reading].port)
+        if wanted == SAMPLE_WANTED:
+            keep_sample(unit, slice, ns)
         finish_slice(worker, port, slice, slice.last - slice.first)
         unit.phase = NEXT
         return GO_ON
@@ -205,9 +222,18 @@ def run_rows(worker, unit):
 
 
 @compiled
+def keep_sample(unit, slice, ns):
+    """Hold the rows that were just worked on for the host, which measures operators (`sampled`)."""
+    retain(slice.block, 1)
+    unit.sample_block, unit.sample_first, unit.sample_last = slice.block, slice.first, slice.last
+    unit.sample_ns = ns
+    store_release(unit, "sampling", SAMPLE_GIVEN)
+
+
+@compiled
 def pass_mark(worker, unit):
     """Hand on a mark behind the rows."""
-    if not has_places(unit.main) or not has_places(unit.late):
+    if not has_places(worker, unit.main) or not has_places(worker, unit.late):
         return BLOCKED
     give_mark(worker, unit.main, unit.mark)
     give_mark(worker, unit.late, unit.mark)
@@ -230,7 +256,7 @@ def give_windows(worker, unit):
             unit.request = FIRE
             return HOST
         begin_flush(unit, task)
-    if not bind_outputs(unit):
+    if not bind_outputs(worker, unit):
         return BLOCKED
     status, answer = call(unit.advance, unit.task)
     if status != 0:

@@ -29,6 +29,9 @@ FINISHED = 5  # it will never have anything to do again
 # Unit.phase
 NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
 
+# Unit.sampling
+NO_SAMPLE, SAMPLE_WANTED, SAMPLE_GIVEN = range(3)
+
 # Unit.request
 NO_REQUEST, POLL, MAKE_ROOM, FIRE, CLOSE, WRITE, FAILED = range(7)
 
@@ -57,6 +60,7 @@ class Output:
 
     block: i64 = line()  # the NodeBlock that is being filled; 0: none
     published: i64  # rows of it that the readers have
+    open: i64  # the split, plus 1, whose rows the last slice holds, if it may grow; 0: it may not
     rows: i64  # that were published in all
     blocks: i64  # slices that were published in all
     pool: i64  # fixed: 0 where the unit only hands on the blocks of others
@@ -74,7 +78,7 @@ class Mark:
     serial: i64
     channel: i64  # of a SPLIT: whose it was,
     ended: i64  # and whether the channel ends with it (ENDED, STOPPED)
-    due: i64  # and when its last row was due, in ns
+    due: i64  # and when its last row was due, in ns (0: it has none); of a MARKER: since when it is
 
 
 @record
@@ -90,17 +94,18 @@ class Unit:
     edge_count: i64
     edges: i64
     partial: i64 = line()  # fixed: the kernel gives its windows out after each split
-    expected: i64  # fixed: address of how many edges a split comes through, by channel
-    outputs: i64  # fixed: of a source unit: address of the Output of each source, and behind them
-    sources: i64  # (`sources` is their number) those that only hear where its splits end
+    outputs: i64  # fixed: of a source unit: address of the Output of each source,
+    sources: i64  # fixed: and how many there are
     latency: i64  # fixed: of a sink: histogram of how long splits took,
     result_latency: i64  # fixed: and of those that gave it rows
+    markers: i64  # fixed: of a sink: histogram of how long markers took
     phase: i64 = line()
     request: i64  # what the host has to do
     turn: i64  # the edge that is looked at first
     reading: i64  # the edge whose slice is in work
     serial: i64  # of the split in work
-    arrived: i64  # edges through which the mark of the split has come
+    arrived: i64  # edges through which the mark of the split has come,
+    least: i64  # and the least watermark that it brought
     ended: i64  # edges that have ended
     watermark: i64
     next_end: i64 = line()  # of the window that closes first
@@ -108,13 +113,19 @@ class Unit:
     wake_at: i64  # run it again then, in ns; 0: no need
     finished: i64
     seen: i64  # ns: the end of its last run
+    begun: i64  # the kernel has been called for the slice in work
     rows_in: i64 = line()
     runs: i64
     busy: i64  # ns
     starved: i64  # ns between a run that found nothing more and the next run
     blocked: i64  # ns, likewise for an output that was full
     why: i64  # the last answer
-    marked: i64  # of a sink: rows before the last marker
+    marked: i64  # of a sink: rows before the last split was settled
+    sampling: i64 = line()  # the host wants rows of its input; who runs it keeps some aside
+    sample_block: i64  # held for the host
+    sample_first: i64
+    sample_last: i64
+    sample_ns: i64  # that the kernel took for them; 0: not known
     slice: Slice = line()
     mark: Mark = line()
     main: Output = line()

@@ -1,6 +1,7 @@
 """The operators of a running job as a table: rates, selectivity, cost, and how they spend time.
 
-Engines measure different things; a column that none of the operators has is left out.
+Engines measure different things; a column that none of the operators has is left out. Under a
+kernel stand the operators inside it, as soon as samples tell of them.
 """
 
 from __future__ import annotations
@@ -64,10 +65,15 @@ class Rates:
 
 def operator_table(operators: Operators, rates: Rates, seconds: float) -> Table:
     """The operators after so many seconds."""
-    rows = [
-        (_names(name, each), _cells(each, rates.of(name), seconds))
-        for name, each in operators.items()
-    ]
+    rows = []
+    for name, each in operators.items():
+        inside = _users_own(each.get("inside", {}))
+        several = len(inside) > 1
+        names = f"{next(iter(inside))} … {name}" if several else _names(name, each)
+        rows.append((names, _cells(each, rates.of(name), seconds)))
+        if several:
+            whole = _watched(each, seconds)
+            rows += [(f"· {own}", _part_cells(part, whole)) for own, part in inside.items()]
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     made.add_column("operator")
     shown = [column for column in HEADINGS if any(column in cells for _, cells in rows)]
@@ -76,6 +82,21 @@ def operator_table(operators: Operators, rates: Rates, seconds: float) -> Table:
     for names, cells in rows:
         made.add_row(names, *(cells.get(column, "") for column in shown))
     return made
+
+
+def _users_own(inside: Operators) -> dict[str, dict[str, Any]]:
+    """The operators inside a kernel; what the planner added to one is counted with it."""
+    found: dict[str, dict[str, Any]] = {}
+    added: list[Mapping[str, Any]] = []  # they stand before the operator that they belong to
+    for name, each in inside.items():
+        if name.rpartition(".")[0] in inside:
+            added.append(each)
+            continue
+        parts, added = [*added, each], []
+        rows_in, rows_out = parts[0]["rows_in"], each["rows_out"]
+        seconds = sum(part["seconds"] for part in parts)
+        found[name] = {**each, "rows_in": rows_in, "rows_out": rows_out, "seconds": seconds}
+    return found
 
 
 def _names(name: str, measured: Mapping[str, Any]) -> str:
@@ -111,12 +132,27 @@ def _cells(
     return cells
 
 
+def _part_cells(measured: Mapping[str, Any], whole: float) -> dict[str, str]:
+    """What is to be said of an operator inside a kernel that was watched for `whole` seconds."""
+    rows_in, spent = measured["rows_in"], measured["seconds"]
+    cells = {"rows": short(rows_in), "busy": f"{spent / whole:.0%}"}
+    if rows_in:
+        cells["passed"] = f"{measured['rows_out'] / rows_in:.3g}"
+        cells["cost"] = f"{spent / rows_in * 1e9:.2f}"
+    return cells
+
+
+def _watched(measured: Mapping[str, Any], seconds: float) -> float:
+    """How long an operator was watched: busy, starved and blocked; or the run's time."""
+    times = [measured[kind] for kind in WAITING if kind in measured]
+    return max(sum(times, measured["seconds"]) if times else seconds, 1e-9)
+
+
 def _shares(measured: Mapping[str, Any], computes: bool, seconds: float) -> dict[str, str]:
     """How an operator spends its time: of all that it was watched, or of the run's."""
     times = {kind: measured[kind] for kind in WAITING if kind in measured}
     if times:
-        times = {"busy": measured["seconds"], **times}
-        whole = max(sum(times.values()), 1e-9)
+        times, whole = {"busy": measured["seconds"], **times}, _watched(measured, seconds)
         return {kind: f"{part / whole:.0%}" for kind, part in times.items()}
     if computes and seconds > 0:
         return {"busy": f"{measured['seconds'] / seconds:.0%}"}

@@ -102,6 +102,8 @@ class Watcher:
         self._draw(job)
 
     def _draw(self, job: Watched) -> None:
+        if hasattr(job, "metrics"):
+            job.metrics()  # whoever watches wants to see the operators inside kernels
         progress, latencies = job.progress(), latencies_of(job)
         rate = self._rate(progress)
         self._rates.add(progress.seconds, progress.operators)

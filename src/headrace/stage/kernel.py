@@ -183,6 +183,11 @@ class Kernel:
         return self._rows
 
     @property
+    def loaded_tables(self) -> Tables:
+        """The static tables that are loaded, for other kernels over the same."""
+        return self._loaded
+
+    @property
     def compiled_advance(self) -> Any:
         """The compiled function that fires windows; None where there are none."""
         return self._advance

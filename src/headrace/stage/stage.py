@@ -17,7 +17,7 @@ block goes all the way down before its unit goes on, so few blocks exist at a ti
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -187,6 +187,11 @@ class Stage:
         kernels = [unit.kernel for unit in self._units if isinstance(unit, KernelUnit)]
         return [KernelState(k) for k in kernels if k.store is not None or k.windows is not None]
 
+    @property
+    def units(self) -> Sequence[Unit]:
+        """Its units, inputs first."""
+        return self._units
+
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every unit: rows in and out, late rows, blocks, seconds, size of its state."""
         return {unit.name: unit.metrics() for unit in self._units}
@@ -244,6 +249,8 @@ class Stage:
         windows = unit.kernel.windows
         next_end = FOREVER if windows is None else windows.next_end
         answer = unit.timed(lambda: driver.run(feed, start, block, channel, next_end))
+        if unit.sample_wanted:
+            unit.keep_sample(block)
         rows, blocks = driver.offset - start, -(-(driver.offset - start) // self.capacity)
         for counters in (source.counters, unit.counters):
             counters.rows_in += rows

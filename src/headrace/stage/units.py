@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from .clock import NEVER
 from .failure import explain_failure
 from .generate.context import Chain
 from .kernel import Kernel, Tables
+from .sampling import Sample, Samples, Sampling
 from .task import CONSUMED
 
 MAIN, LATE = "main", "late"
@@ -98,12 +99,25 @@ class KernelUnit(Unit):
         super().__init__(chain.last.name)
         self.chain = chain
         self.kernel = Kernel(chain, capacity, compiled, tables)
+        self.sample: Sample | None = None
+        self.sample_wanted = False
 
     def start(self, block: Block) -> None:
         """See Unit."""
+        if self.sample_wanted:
+            self.keep_sample(block)
         self.counters.rows_in += block.rows
         self.counters.blocks += 1
         self.kernel.start(block)
+
+    def keep_sample(self, block: Block) -> None:
+        """Keep some rows of a block aside, for another thread."""
+        self.sample, self.sample_wanted = Sample.of(block), False
+
+    def take_sample(self) -> Sample | None:
+        """By another thread: the rows that were kept aside."""
+        taken, self.sample = self.sample, None
+        return taken
 
     def run(self) -> bool:
         """See Unit."""
@@ -234,3 +248,18 @@ class OutputUnit(Unit):
     def run(self) -> bool:
         """See Unit."""
         return True
+
+
+def sampling_of(units: Iterable[Unit]) -> Sampling:
+    """What measures the operators inside the kernels of some units."""
+    kernels = {unit.name: unit for unit in units if isinstance(unit, KernelUnit)}
+
+    def ask() -> None:
+        for unit in kernels.values():
+            unit.sample_wanted = True
+
+    def take() -> Samples:
+        taken = [(name, unit.take_sample()) for name, unit in kernels.items()]
+        return [(name, sample) for name, sample in taken if sample is not None]
+
+    return Sampling({name: unit.kernel for name, unit in kernels.items()}, ask, take)
