@@ -128,7 +128,7 @@ def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):
         return call(address, argument)
 
     random, slow = Seeded(1), Life(False, call=stalling)
-    monkeypatch.setattr(engine, "life_of", lambda compiled: slow)
+    monkeypatch.setattr(engine, "_life", lambda compiled: slow)
     monkeypatch.setattr(building, "RING", 2)
     monkeypatch.setattr(building, "SPLIT_BLOCKS", 1)
     numbers = list(range(300))
