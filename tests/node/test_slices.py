@@ -113,10 +113,13 @@ def test_a_mark_ends_the_slice_and_stays_behind_its_rows(read_before):
     written.run(2)
     before = written.read() if read_before else []
     written.mark()
+    first = written.block.address
+    assert written.home == [first]  # the writer's
+    written.take_block()
     written.run(1, serial=1)
     rest = [(2, 2, 0), "mark"] if read_before else ["mark"]
-    assert before + written.read() == [(0, 2, 0), *rest, (2, 3, 1)]
-    assert written.home == [written.block.address]  # of the slice before the mark
+    assert before + written.read() == [(0, 2, 0), *rest, (0, 1, 1)]
+    assert written.home == [first] * 2  # and the reader's
 
 
 def test_rows_of_another_split_are_a_slice_of_their_own():

@@ -1,7 +1,8 @@
 """Numba's compiler with the steps that our code needs, and into libraries of our own.
 
-What Numba does besides is for array expressions, closures, generators, `literal_unroll` and other
-things that compiled code of this package does without; most of the time of a cold start went there.
+What Numba does besides is for array expressions, closures, `literal_unroll` and other things that
+the code of this package does without; much of the time of a cold start went there. What users
+write, and the kernels around it, are compiled in full.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, CompileResult
+from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager
 from numba.core.typed_passes import (
     IRLegalization,
@@ -54,17 +55,24 @@ class PartCompiler(CompilerBase):
     def define_pipelines(self) -> list[PassManager]:
         """The one way a function is compiled."""
         state = self.state
-        state.type_annotation = ""  # nobody reads it
-        state.typingctx = _Remembering(state.typingctx)
         if state.library is None:
             name = state.func_id.func_qualname
             state.library = self.library_class(state.targetctx.codegen(), name)
             state.library.enable_object_caching()
+        if not _is_ours(state.func_id.modname):
+            return [DefaultPassBuilder.define_nopython_pipeline(state)]
+        state.type_annotation = ""  # nobody reads it
+        state.typingctx = _Remembering(state.typingctx)
         steps = PassManager("headrace")
         for step in STEPS:
             steps.add_pass(step, step._name)
         steps.finalize()
         return [steps]
+
+
+def _is_ours(module: str) -> bool:
+    """Is it code of this package, rather than a user's function or a kernel that calls some?"""
+    return module.startswith("headrace.")
 
 
 class WholeCompiler(PartCompiler):

@@ -38,8 +38,16 @@ class PartLibrary(JITCodeLibrary):
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
                 function.linkage = llvm.Linkage.linkonce_odr  # several wholes may hold it
-        self._shared_module = self._final_module
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """For libraries that are no wholes, and for the cache: with all parts that it needs."""
+        self._ensure_finalized()
+        if self._shared_module is None:
+            self._shared_module = self._final_module.clone()
+            for library in parts_of(self):
+                self._shared_module.link_in(_code_of(library), preserve=True)
+        return self._shared_module
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -50,12 +58,8 @@ class PartLibrary(JITCodeLibrary):
         return 0
 
     def serialize_using_object_code(self) -> tuple[str, bytes]:
-        """For the cache: its code and that of all parts that it needs, as one module."""
-        self._ensure_finalized()
-        module = self._final_module.clone()
-        for library in parts_of(self):
-            module.link_in(library._get_module_for_linking(), preserve=True)
-        return self.name, module.as_bitcode()
+        """For the cache."""
+        return self.name, self._get_module_for_linking().as_bitcode()
 
     @classmethod
     def _unserialize(cls, codegen: Any, state: tuple[str, bytes]) -> PartLibrary:
@@ -71,8 +75,18 @@ class WholeLibrary(JITCodeLibrary):
 
     def finalize(self) -> None:
         """Link the parts, optimize, and make machine code."""
-        self._linking_libraries = list(parts_of(self))
+        needed = list(parts_of(self))
+        for library in needed:
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(_code_of(library), preserve=True)
+        self._linking_libraries = []
         super().finalize()
+
+
+def _code_of(library: CPUCodeLibrary) -> Any:
+    """The code of a library without the parts that it needs."""
+    is_part = isinstance(library, PartLibrary)
+    return library._final_module if is_part else library._get_module_for_linking()
 
 
 def parts_of(library: CPUCodeLibrary) -> Iterator[CPUCodeLibrary]:
