@@ -22,4 +22,7 @@ views = (
     .agg(views=hr.count(), last=hr.max("time"))
 )
 
-hr.run(views.write.console(limit=4))
+report = views.write.console(limit=4)
+
+if __name__ == "__main__":
+    hr.run(report)

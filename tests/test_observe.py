@@ -16,8 +16,8 @@ def counters(**changes):
 
 
 class Measured:
-    def __init__(self, seconds, operators):
-        self.status, self.seconds, self.operators = "running", seconds, operators
+    def __init__(self, seconds, operators, status="running"):
+        self.status, self.seconds, self.operators = status, seconds, operators
         self.rows_in, self.rows_out, self.late_rows = 1000, 10, 0
 
 
@@ -35,10 +35,12 @@ class Fake:
     """A job of one operator that reads 100 rows and gives 25, each second."""
 
     now = 0.0
+    status = "running"
 
     def progress(self):
         rows = int(100 * self.now)
-        return Measured(self.now, {"views": counters(rows_in=rows, rows_out=rows // 4)})
+        operators = {"views": counters(rows_in=rows, rows_out=rows // 4)}
+        return Measured(self.now, operators, self.status)
 
     def latency(self):
         return {"block": Latencies(7), "window": Latencies(0)}
@@ -133,6 +135,18 @@ def test_latencies_are_shown_where_there_are_samples():
     assert "block latency  p50 0.25, p99 1.5, max 123 ms" in text
     line = progress.line("x", job.progress(), 1.0, latencies)
     assert line.endswith("block latency p50 0.25, p99 1.5, max 123 ms")
+
+
+def test_plain_lines_are_few_where_nothing_changes():
+    job, console = Fake(), Console(file=io.StringIO(), width=140)
+    with progress.Watcher("x", console, clock=lambda: job.now) as watch:
+        for second in range(25):
+            job.now = float(second)
+            watch(job)
+        job.status = "finished"
+    lines = console.file.getvalue().splitlines()
+    assert [line.split()[2] for line in lines] == ["0.0", "10.0", "20.0", "24.0"]
+    assert "finished" in lines[-1]
 
 
 def test_json_has_everything_in_one_line_each():

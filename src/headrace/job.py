@@ -109,20 +109,35 @@ def run(
 ) -> Any:
     """Run a pipeline until its sources end, and give the finished job.
 
-    fuse: "none" runs every operator by itself. prune=False lets sources read all their columns.
-    capacity: rows in a block. compiled=False interprets, for debugging. seconds: stop reading after
-    so long. watch: called with the job again and again, to show progress. Ctrl-C stops reading;
-    what was read is finished and committed.
+    Ctrl-C stops reading; what was read is finished and committed.
 
-    engine: "spark" is the default: on a cluster, `master` (default: all cores of this machine), or
-    in the user's own `session`, whose settings stay as they are. There, `checkpoint` is the folder
-    to go on from after a failure, `shards` the number of owners of keys, `batch_rows` the most rows
-    of a micro-batch and `trigger` the least time between two, e.g. "5 seconds", or "available now"
-    to stop when streaming DataFrames have given what they had. "node" runs on `workers` threads
-    (default: one per core) with the same rows in the same order, "thread" on this thread. The
-    environment variable HEADRACE_ENGINE says otherwise where no engine is named. On Spark, a
-    channel that brings nothing for so long as `idle`, e.g. "30s", holds no windows back any more;
-    what it brings then may be late.
+    >>> import headrace as hr
+    >>> collected = hr.read.memory({"n": [1, 2, 3]}).filter(hr.col("n") > 1).write.collect()
+    >>> hr.run(collected, engine="thread").status, collected.result()["n"].to_pylist()
+    ('finished', [2, 3])
+
+    Args:
+        outputs: What streams write: `stream.write.parquet(...)` and others; several run together.
+        fuse: "none" runs every operator by itself.
+        prune: False lets sources read all their columns.
+        capacity: Rows in a block.
+        compiled: False interprets, for debugging.
+        seconds: Stop reading after so long.
+        watch: Called with the job again and again, to show progress.
+        engine: "spark" (on a cluster or on all cores), "node" (on threads of this process, with
+            the same rows in the same order) or "thread" (on the one that calls). Where none is
+            named, the environment variable HEADRACE_ENGINE says it, or it is "spark".
+        workers: On the node engine, how many threads; by default one per core.
+        memory: On the node engine, the most bytes of all blocks.
+        master: On Spark, the cluster, e.g. "spark://host:7077"; by default all cores here.
+        checkpoint: On Spark, the folder to go on from after a failure.
+        session: On Spark, the user's own session; its settings stay as they are.
+        shards: On Spark, the number of owners of keys; by default one per core.
+        batch_rows: On Spark, the most rows of a micro-batch.
+        trigger: On Spark, the least time between two micro-batches, e.g. "5 seconds", or
+            "available now" to stop when streaming DataFrames have given what they had.
+        idle: On Spark, a time such as "30s": a channel that brings nothing for so long holds no
+            windows back any more, and what it brings then may be late.
     """
     engine = engine_named(engine)
     made = planned(outputs, fuse=fuse, prune=prune)
@@ -207,7 +222,7 @@ def start(
     (True, 'finished', [1, 4, 9])
     """
     if engine not in ("thread", "node"):
-        raise ValueError(f'engine={engine!r}: use "thread" or "node"')
+        raise ValueError(f'engine={engine!r}: use "thread" or "node"; on Spark, use hr.run(...)')
     made = planned(outputs, fuse=fuse, prune=prune)
     _check_sizes(workers, capacity)
     execution = _execution(made, engine, workers, capacity, compiled, memory)

@@ -1,4 +1,4 @@
-"""Folders of JSON lines and of Arrow files as sinks: what is committed is there once."""
+"""Folders of JSON lines, Arrow and Parquet files as sinks: what is committed is there once."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import textwrap
 import time
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,13 +21,15 @@ from headrace.connect.arrow_files import ArrowSource
 from headrace.connect.arrow_sink import ArrowSink
 from headrace.connect.json_lines import JsonSource
 from headrace.connect.json_sink import JsonSink
+from headrace.connect.parquet import ParquetSource
+from headrace.connect.parquet_sink import ParquetSink
 from headrace.plan.connector import Sink
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 from headrace.plan.types import optional
 
 SCHEMA = Schema.of({"n": int})
-SOURCES = {JsonSink: JsonSource, ArrowSink: ArrowSource}
+SOURCES = {JsonSink: JsonSource, ArrowSink: ArrowSource, ParquetSink: ParquetSource}
 every_sink = pytest.mark.parametrize("make", list(SOURCES), ids=lambda make: make.kind)
 
 
@@ -48,6 +51,8 @@ def visible(make, path):
         if file.is_file() and not any(part[0] in "_." for part in inside):
             if make is JsonSink:
                 found += [json.loads(line)["n"] for line in file.read_text().splitlines()]
+            elif make is ParquetSink:
+                found += pq.read_table(file)["n"].to_pylist()
             else:
                 found += pa.ipc.open_file(file).read_all()["n"].to_pylist()
     ours = SOURCES[make](path, schema=SCHEMA).table()["n"].to_pylist()
@@ -172,6 +177,8 @@ def test_all_types_round_trip(tmp_path_factory, make, drawn, size):
     sink.commit("a", [sink.write(b, "a", "0") for b in table.to_batches(max_chunksize=size)])
     assert SOURCES[make](path, schema=schema).table().to_pylist() == table.to_pylist()
     make(path).open(schema)
+    if make is ParquetSink and table.num_rows:
+        assert ParquetSource(path).schema() == schema
 
 
 def test_floats_that_json_lacks(tmp_path):

@@ -299,7 +299,7 @@ def test_questions_in_an_outage_and_behind_it(broker, monkeypatch):
     for _ in range(3):
         with pytest.raises(Unreachable, match="does not answer"):
             source.latest()
-        assert source._asker is None  # another client asks next: this one may never come back
+        assert source._open_client is None  # another client asks next: this one may never come back
     broker.start()
     send(broker, topic, messages(range(3)), 1)
     monkeypatch.undo()

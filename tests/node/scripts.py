@@ -11,6 +11,7 @@ is on that stack too: loops must be over a range of locals, so that their variab
 from __future__ import annotations
 
 import ast
+import gc
 import linecache
 import sys
 from collections.abc import Callable
@@ -78,6 +79,8 @@ class Script:
         before, access.current = access.current, recorder
         system, futex.current = futex.current, recorder
         outcome, problem = None, ""
+        collects = gc.isenabled()
+        gc.disable()  # what others threw away may reach for memory when it is freed
         try:
             outcome = self.body()
         except _Stopped:
@@ -86,6 +89,8 @@ class Script:
             problem = f"{type(error).__name__}: {error}"
         finally:
             access.current, futex.current = before, system
+            if collects:
+                gc.enable()
         if recorder.operation is None:
             key: Any = ("end", _frozen(outcome), problem)
         else:

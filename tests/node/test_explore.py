@@ -1,7 +1,11 @@
 """The explorer itself: the classical litmus tests, and what it must report."""
 
+import gc
+import weakref
+
 import pytest
 from tests.node.explore import TooLarge, explore, planted
+from tests.node.scripts import Script
 
 from headrace.node import futex
 from headrace.stage.memory.atomics import (
@@ -217,3 +221,27 @@ def test_bounds_that_are_too_large_are_an_error():
 def test_a_bug_must_have_its_place():
     with pytest.raises(AssertionError, match="0 times"):
         planted(compiled(outcomes), "no such text", "")
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_what_others_threw_away_is_not_taken_for_an_access():
+    """A finalizer that reaches for memory may run wherever Python looks for garbage."""
+    pair, before = Pair.allocate(), gc.get_threshold()
+
+    class Garbage:
+        pass
+
+    held = [Garbage()]
+    held[0].itself = held[0]
+    weakref.finalize(held[0], lambda: pair.x)
+
+    def body():
+        held.clear()
+        return len([[number] for number in range(100)])
+
+    gc.set_threshold(1)
+    try:
+        script = Script(body)
+    finally:
+        gc.set_threshold(*before)
+    assert script.root.operation is None and script.root.outcome == 100

@@ -208,7 +208,14 @@ def in_turns(capacity, producers, consumers, count, **bugs):
 
 @pytest.mark.parametrize(
     ("capacity", "producers", "consumers", "count"),
-    [(1, 2, 1, 1), (2, 2, 1, 1), (1, 1, 2, 1), (1, 2, 1, 2), (1, 1, 2, 2), (1, 2, 2, 1)],
+    [
+        (1, 2, 1, 1),
+        (2, 2, 1, 1),
+        (1, 1, 2, 1),
+        (1, 2, 1, 2),
+        (1, 1, 2, 2),
+        pytest.param(1, 2, 2, 1, marks=pytest.mark.soak),  # takes as long as all others together
+    ],
 )
 def test_producers_and_consumers_take_turns(explored, capacity, producers, consumers, count):
     what = f"a port of {capacity}, claimed by {producers} producers and {consumers} consumers"

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 from tests.choices import Seeded
+from tests.counts import count
 
 import headrace as hr
 from headrace import col
@@ -70,7 +71,11 @@ def test_queries_come_and_go_for_long():
                 ]
                 time.sleep(random.number(0, 20) / 1000)
                 assert all(job.cancel(SECONDS) for job in jobs)
+                for _ in jobs:
+                    count("queries that came and went")
             sizes.append(_resident())
+    shown = [f"{sizes[at] >> 20} MiB" for at in (0, len(sizes) // 2, -1)]
+    print("resident at first, in the middle, at last:", ", ".join(shown))
     half = sizes[len(sizes) // 2 :]
     assert max(half) < 1.15 * min(half), sizes
 

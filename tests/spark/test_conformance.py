@@ -29,7 +29,7 @@ DISTINCT = list(dict.fromkeys(OPERATORS))
 IN_CI = 24
 IN_SOAK = 200
 PACKED = 24  # pipelines in a query, at most
-BATCH = 7  # rows that a channel gives to a micro-batch
+BATCH = 10  # rows that a channel gives to a micro-batch
 
 Case = tuple[list[Output], list[list[Row]]]  # a pipeline, and what it should give
 
@@ -156,5 +156,7 @@ def test_pipelines(session, shards):
 @pytest.mark.parametrize("part", range(IN_SOAK // PACKED + 1))
 def test_many_pipelines(session, part, shards):
     half = PACKED // 2
-    cases = [*seeded(half, 1000 * (part + 1)), *drawn(half), *of_every_operator("every")]
+    cases = [*seeded(half, 1000 * (part + 1)), *drawn(half)]
+    if part == 0:
+        cases += of_every_operator("every")
     check(cases, session, shards)

@@ -42,6 +42,7 @@ def test_other_shards_and_a_new_filter(session, tmp_path):
         made, last = outputs(source, keep), number == len(changes) - 1
         job = run(made, session, tmp_path, shards=shards, batches=None if last else 1)
         assert job.status == "finished" if last else "stopped"
+        assert not list(tmp_path.glob("moved-*"))  # the shards of now have all saved their own
         for rows, output in zip(found, made):
             rows.extend(rows_of(output.result()))
     for one, other in zip(found, naive(made), strict=True):

@@ -25,7 +25,7 @@ def check(outputs, session, **options):
     return job, found
 
 
-@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("shards", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_many_pipelines_in_one_query(session, shards):
     """Stateless, windowed (in halves and whole) and two exchanges; two channels, many batches."""
     source = hr.read.memory(pipelines.tables(600, 2, disorder=30))

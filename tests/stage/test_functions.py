@@ -1000,6 +1000,7 @@ KERNEL = """
     from headrace.stage import cache
     from headrace.stage.functions import check, compiled_function
 
+    __name__ = (sys.argv[4] or None) if sys.argv[4:] else "__main__"
     table = np.arange(int(sys.argv[1]), int(sys.argv[1]) + 10)
     constant = float(sys.argv[2])
     def helper(x): return x * constant
@@ -1031,6 +1032,14 @@ def test_the_cache_folder_can_be_carried_elsewhere(tmp_path, keep_times):
     shutil.copytree(first, second, copy_function=shutil.copy2 if keep_times else shutil.copy)
     shutil.rmtree(first)
     assert run(KERNEL, 0, 1, 0, HEADRACE_CACHE=str(second)) == ["2.0", "1", "0"]
+
+
+@pytest.mark.parametrize("module", ["", "<run_path>"])
+def test_a_kernel_does_not_need_the_module_of_its_function(tmp_path, module):
+    """By exec, runpy or a notebook: equal functions are one kernel, wherever they were written."""
+    folder = str(tmp_path / "kernels")
+    assert run(KERNEL, 0, 1, 0, module, HEADRACE_CACHE=folder) == ["2.0", "0", "1"]
+    assert run(KERNEL, 0, 1, 0, HEADRACE_CACHE=folder) == ["2.0", "1", "0"]
 
 
 def test_a_known_function_is_not_compiled_to_be_checked(monkeypatch):

@@ -155,6 +155,16 @@ def schema_of_table(table: pa.Table) -> tuple[Schema, dict[str, pa.DataType]]:
     return Schema(tuple(fields)), unknown
 
 
+def said_of_unread(unread: Mapping[str, Any]) -> str:
+    """What the text of a source adds about columns that it leaves, by their kinds.
+
+    >>> said_of_unread({"tags": "list<string>"})
+    ', unread: tags (list<string>)'
+    """
+    said = ", ".join(f"{name} ({kind})" for name, kind in unread.items())
+    return f", unread: {said}" if said else ""
+
+
 def has_nulls(column: pa.ChunkedArray | pa.Array) -> bool:
     """Is a value null, be it one of a dictionary?"""
     return column.null_count > 0 or (

@@ -8,15 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.plan.errors import DataError
-
-from .folder_sink import FolderSink
-from .staging import DAY, RowWriter
-
-COMPRESSIONS = ("none", "lz4", "zstd")
+from .folder_sink import CompressedFolderSink
+from .staging import RowWriter
 
 
-class ArrowSink(FolderSink):
+class ArrowSink(CompressedFolderSink):
     """A folder of Arrow files (the file format), one for each batch that was committed.
 
     An attempt stages its rows in `_staging/<batch>/<attempt>/rows.arrow`; a commit renames that
@@ -39,18 +35,8 @@ class ArrowSink(FolderSink):
 
     kind = "arrow"
     ending = ".arrow"
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        compression: str = "none",
-        keep_staged: float = DAY,
-    ) -> None:
-        if compression not in COMPRESSIONS:
-            raise DataError(f"compression={compression!r}: use one of {', '.join(COMPRESSIONS)}")
-        self._compression = compression
-        super().__init__(path, keep_staged=keep_staged)
+    compressions = ("none", "lz4", "zstd")
+    usual = "none"
 
     def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
         return arrow_writer(path, schema, self._compression)

@@ -23,7 +23,14 @@ from headrace.plan.expressions import Expression, columns_of
 from headrace.plan.schema import Schema, schema_of_arrow
 from headrace.plan.types import from_arrow
 
-from .arrow import check_names, first_null, has_nulls, is_lossless, null_error
+from .arrow import (
+    check_names,
+    first_null,
+    has_nulls,
+    is_lossless,
+    null_error,
+    said_of_unread,
+)
 from .paths import find_files, local_path
 from .pushdown import mask, usable
 
@@ -204,12 +211,6 @@ def schema_of_files(
         raise DataError(f"{form.kind} files do not tell the types of their columns; give schema=")
     check_names(content.schema)
     return schema_of_arrow(content.schema)
-
-
-def said_of_unread(unread: dict[str, pa.DataType]) -> str:
-    """Words for the columns of which headrace has no type."""
-    said = ", ".join(f"{name} ({kind})" for name, kind in unread.items())
-    return f", unread: {said}" if said else ""
 
 
 def check_channel(source: Any, channel: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -91,3 +92,23 @@ class FolderSink(StagedSink):
             path.unlink()  # of a commit that died, with other attempts
         sync(folder)
         return folder
+
+
+class CompressedFolderSink(FolderSink):
+    """A folder of files of a format that compresses by itself."""
+
+    compressions: ClassVar[tuple[str, ...]]
+    usual: ClassVar[str]  # the one where none is named
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str | None = None,
+        keep_staged: float = DAY,
+    ) -> None:
+        self._compression = self.usual if compression is None else compression
+        if self._compression not in self.compressions:
+            known = ", ".join(self.compressions)
+            raise DataError(f"compression={compression!r}: use one of {known}")
+        super().__init__(path, keep_staged=keep_staged)

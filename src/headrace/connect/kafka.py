@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from headrace.plan.literals import stored
 from headrace.plan.schema import Schema
 from headrace.plan.types import timestamp
 
-from .kafka_client import LOGGER, TIMEOUT, Connection, Trouble, kafka
+from .kafka_client import LOGGER, TIMEOUT, OfTopic, Trouble, kafka
 from .kafka_decode import RAW, Custom, Decoder, Format, Json, Raw
 from .kafka_reader import KafkaReader, gone
 
@@ -25,7 +24,7 @@ FAIL, SKIP = "fail", "skip"
 Where = str | dt.datetime | Mapping[int, int]
 
 
-class KafkaSource:
+class KafkaSource(OfTopic):
     """The messages of a topic; each partition is a channel.
 
     Formats: "json" is one object per message, with the columns of `schema` (times as ISO 8601,
@@ -67,37 +66,17 @@ class KafkaSource:
         on_error: str = FAIL,
         **options: Any,
     ) -> None:
-        if not isinstance(topic, str) or not topic:
-            raise DataError(f"topic={topic!r}: must be the name of a topic")
+        super().__init__(servers, topic, format, options)
         if on_error not in (FAIL, SKIP):
             raise DataError(f'on_error={on_error!r}: must be "fail" or "skip"')
-        self._topic, self._format, self._skips = topic, format, on_error == SKIP
+        self._skips = on_error == SKIP
         self._schema = _schema_for(format, schema)
         self._start = _checked_where("start", start)
         self._stop = None if stop is None else _checked_where("stop", stop)
-        self._connection = Connection(servers, options)
         self._connection.check("Consumer")
         self._starts: dict[int, int] = {}  # once known they stay, so that all read the same
         self._stops: dict[int, int] = {}
         self.skipped = 0
-        self._renew()
-
-    def _renew(self) -> None:
-        self._lock = threading.RLock()
-        self._asker: Any = None  # the client for questions
-        self._trouble = Trouble()
-
-    def __getstate__(self) -> dict[str, Any]:
-        mine = ("_lock", "_asker", "_trouble")
-        return {name: value for name, value in vars(self).items() if name not in mine}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._renew()
-
-    def __str__(self) -> str:
-        how = self._format if isinstance(self._format, str) else _name(self._format)
-        return f"kafka {self._connection}, topic {self._topic}, {how}"
 
     def schema(self) -> Schema:
         """The schema given, or that of raw messages."""
@@ -106,7 +85,7 @@ class KafkaSource:
     def channels(self) -> Sequence[str]:
         """The numbers of the partitions that there are now."""
         with self._lock, self._new_client_after_trouble():
-            found = self._connection.partitions(self._client(), self._topic, self._trouble)
+            found = self._partitions()
             for where in (self._start, self._stop):
                 unknown = set(where) - set(found) if isinstance(where, Mapping) else ()
                 if unknown:
@@ -167,17 +146,14 @@ class KafkaSource:
     def close(self) -> None:
         """Close the client for questions; readers have their own."""
         with self._lock:
-            if self._asker is not None:
-                self._asker.close()
-                self._asker = None
+            if self._open_client is not None:
+                self._open_client.close()
+                self._open_client = None
 
     # ---- inside ------------------------------------------------------------------------------
 
-    def _client(self) -> Any:
-        if self._asker is None:
-            self._trouble = Trouble()
-            self._asker = self._connection.consumer(self._trouble)
-        return self._asker
+    def _new_client(self, trouble: Trouble) -> Any:
+        return self._connection.consumer(trouble)
 
     def _decoder(self, columns: Schema) -> Format:
         if callable(self._format):
@@ -236,7 +212,7 @@ class KafkaSource:
                     if _has_no_leader(error) and time.monotonic() < deadline:
                         time.sleep(0.1)  # a broker that has just started looks for its partitions
                         continue
-                    raise self._connection.unreachable(self._asker, error, self._trouble) from None
+                    raise self._unreachable(error) from None
                 if answer is None:
                     raise Unreachable(f"Kafka at {self._connection} does not answer")
                 return answer
@@ -288,7 +264,3 @@ def _checked_where(name: str, where: Any) -> Where:
         f'{name}={where!r}: must be "earliest", "latest", a datetime, or a dict of '
         "partitions and offsets"
     )
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import re
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -185,3 +186,63 @@ class Trouble:
         """Called by the client for each message that it gave up."""
         if error is not None:
             self.undelivered.append(error)
+
+
+class OfTopic:
+    """What a source and a sink share: a topic, a format, and one client, made when it is needed.
+
+    A copy that was sent to another process has a client and a lock of its own.
+    """
+
+    def __init__(
+        self, servers: str | Iterable[str], topic: str, format: Any, options: Mapping[str, Any]
+    ) -> None:
+        if not isinstance(topic, str) or not topic:
+            raise DataError(f"topic={topic!r}: must be the name of a topic")
+        self._topic, self._format = topic, format
+        self._connection = Connection(servers, options)
+        self._renew()
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+        self._open_client: Any = None
+        self._trouble = Trouble()
+
+    def __getstate__(self) -> dict[str, Any]:
+        mine = ("_lock", "_open_client", "_trouble")
+        return {name: value for name, value in vars(self).items() if name not in mine}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._renew()
+
+    def __str__(self) -> str:
+        return f"kafka {self._connection}, topic {self._topic}, {format_name(self._format)}"
+
+    def _new_client(self, trouble: Trouble) -> Any:
+        raise NotImplementedError
+
+    def _client(self) -> Any:
+        if self._open_client is None:
+            self._trouble = Trouble()
+            self._open_client = self._new_client(self._trouble)
+        return self._open_client
+
+    def _unreachable(self, error: Exception) -> DataError:
+        """What to say where the client's broker does not answer."""
+        return self._connection.unreachable(self._open_client, error, self._trouble)
+
+    def _partitions(self) -> list[int]:
+        """The partitions of the topic; a DataError where there is no such topic."""
+        return self._connection.partitions(self._client(), self._topic, self._trouble)
+
+
+def format_name(format: Any) -> str:
+    """What to call a format: its name, or that of the user's function.
+
+    >>> format_name("json"), format_name(len)
+    ('json', 'len')
+    """
+    if isinstance(format, str):
+        return format
+    return str(getattr(format, "__name__", type(format).__name__))

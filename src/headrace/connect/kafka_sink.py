@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,13 +11,13 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
-from .kafka_client import Connection, Trouble, kafka
+from .kafka_client import OfTopic, Trouble, format_name, kafka
 from .kafka_encode import Encoder, check_columns, check_format, json_texts, keys_of, raw_values
 
 FLUSH_SECONDS = 0.5  # after which a flush looks for errors
 
 
-class KafkaSink:
+class KafkaSink(OfTopic):
     """Sends each row as a message.
 
     Formats: "json" is an object with all columns (times as ISO 8601, bytes as base64, NaN and the
@@ -49,31 +48,14 @@ class KafkaSink:
         key: str | None = None,
         **options: Any,
     ) -> None:
-        if not isinstance(topic, str) or not topic:
-            raise DataError(f"topic={topic!r}: must be the name of a topic")
+        super().__init__(servers, topic, format, options)
         check_format(format)
-        self._topic, self._format, self._key = topic, format, key
-        self._connection = Connection(servers, options)
+        self._key = key
         self._connection.check("Producer")
         self._schema = Schema(())
-        self._renew()
-
-    def _renew(self) -> None:
-        self._lock = threading.RLock()
-        self._producer: Any = None
-        self._trouble = Trouble()
-
-    def __getstate__(self) -> dict[str, Any]:
-        mine = ("_lock", "_producer", "_trouble")
-        return {name: value for name, value in vars(self).items() if name not in mine}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._renew()
 
     def __str__(self) -> str:
-        how = self._format if isinstance(self._format, str) else _name(self._format)
-        said = f"kafka {self._connection}, topic {self._topic}, {how}"
+        said = super().__str__()
         return said if self._key is None else f"{said}, key {self._key}"
 
     def open(self, schema: Schema) -> None:
@@ -81,7 +63,7 @@ class KafkaSink:
         with self._lock:
             check_columns(schema, self._format, self._key)
             self._schema = schema
-            self._connection.partitions(self._client(), self._topic, self._trouble)
+            self._partitions()
 
     def write(self, rows: pa.RecordBatch, batch: str, attempt: str) -> int:
         """Begin to send rows."""
@@ -105,9 +87,9 @@ class KafkaSink:
     def abort(self, batch: str, attempt: str) -> None:
         """Drop what has not left yet; what has left cannot be taken back."""
         with self._lock:
-            if self._producer is not None:
-                self._producer.purge()
-                self._producer.flush(FLUSH_SECONDS)
+            if self._open_client is not None:
+                self._open_client.purge()
+                self._open_client.flush(FLUSH_SECONDS)
             self._trouble = Trouble()
             self._forget()
 
@@ -121,17 +103,14 @@ class KafkaSink:
 
     # ---- inside ------------------------------------------------------------------------------
 
-    def _client(self) -> Any:
-        if self._producer is None:
-            self._trouble = Trouble()
-            self._producer = self._connection.producer(self._trouble)
-        return self._producer
+    def _new_client(self, trouble: Trouble) -> Any:
+        return self._connection.producer(trouble)
 
     def _forget(self) -> None:
-        if self._producer is not None:
+        if self._open_client is not None:
             with suppress(Exception):  # nothing is left to send
-                self._producer.close()
-            self._producer = None
+                self._open_client.close()
+            self._open_client = None
 
     def _values(self, rows: pa.RecordBatch) -> Sequence[bytes | None]:
         if self._format == "json":
@@ -141,7 +120,7 @@ class KafkaSink:
         values = self._format(rows)
         if len(values) != rows.num_rows:
             raise DataError(
-                f"{_name(self._format)} gave {len(values)} messages for {rows.num_rows} rows"
+                f"{format_name(self._format)} gave {len(values)} messages for {rows.num_rows} rows"
             )
         return values
 
@@ -158,7 +137,7 @@ class KafkaSink:
                 raise DataError(f"{self}: a row of {len(value or b'')} bytes: {said}") from None
 
     def _flush(self) -> None:
-        while self._producer is not None and self._producer.flush(FLUSH_SECONDS):
+        while self._open_client is not None and self._open_client.flush(FLUSH_SECONDS):
             self._check()
         self._check()
 
@@ -171,7 +150,3 @@ class KafkaSink:
             raise DataError(f"{self}: {count} rows were not delivered: {said}")
         if fatal is not None:
             raise DataError(f"{self}: {self._connection.said(fatal)}")
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))

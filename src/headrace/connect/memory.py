@@ -17,7 +17,7 @@ from headrace.plan.expressions import Expression
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType, optional
 
-from .arrow import as_table, conform, is_frame, schema_of_table
+from .arrow import as_table, conform, is_frame, said_of_unread, schema_of_table
 
 
 class MemorySource:
@@ -53,9 +53,7 @@ class MemorySource:
         said = f"memory, {rows:,} rows"
         if len(self._tables) > 1:
             said += f" in {len(self._tables)} channels"
-        if self._unread:
-            said += f", unread: {', '.join(f'{n} ({kind})' for n, kind in self._unread.items())}"
-        return said
+        return said + said_of_unread(self._unread)
 
     def schema(self) -> Schema:
         """The columns of the tables."""

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.plan.errors import DataError
-
-from .folder_sink import FolderSink
-from .staging import DAY, RowWriter
-
-COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+from .folder_sink import CompressedFolderSink
+from .staging import RowWriter
 
 
-class ParquetSink(FolderSink):
+class ParquetSink(CompressedFolderSink):
     """A folder of Parquet files, one for each batch that was committed.
 
     An attempt stages its rows in `_staging/<batch>/<attempt>/rows.parquet`; a commit renames that
@@ -45,18 +40,8 @@ class ParquetSink(FolderSink):
 
     kind = "parquet"
     ending = ".parquet"
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        compression: str = "zstd",
-        keep_staged: float = DAY,
-    ) -> None:
-        if compression not in COMPRESSIONS:
-            raise DataError(f"compression={compression!r}: use one of {', '.join(COMPRESSIONS)}")
-        self._compression = compression
-        super().__init__(path, keep_staged=keep_staged)
+    compressions = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+    usual = "zstd"
 
     def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
         # Texts repeat; to look for repeated numbers costs more than all the rest of the writing.

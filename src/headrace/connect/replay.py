@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,23 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.plan.connector import Batch, Rounds
+from headrace.plan.connector import Rounds
 from headrace.plan.durations import in_units_of
 from headrace.plan.errors import DataError
 from headrace.plan.expression_types import ExpressionError
 from headrace.plan.expressions import Expression
 from headrace.plan.schema import Schema
 
-from .arrow import as_table, conform, schema_of_table
+from .arrow import as_table, conform, said_of_unread, schema_of_table
 from .clock import Clock, WallClock
 from .memory import stored_maximum
+from .numbered import NumberedReader, NumberedSource
 from .pacer import Pacer
 from .rates import Rate
 
 PIECE_ROWS = 1 << 18  # times are moved for so many rows at once: 2 MiB, which stay in the cache
 
 
-class ReplaySource:
+class ReplaySource(NumberedSource):
     """The rows of a table again and again, `rows` of them in all, or without end.
 
     Data is what `MemorySource` takes for one table. In round r, counted from 0, the `time` column
@@ -44,8 +44,6 @@ class ReplaySource:
     [[13], [14, 15, 17], [18, 19]]
     """
 
-    replayable = True
-
     def __init__(
         self,
         table: Any,
@@ -57,10 +55,7 @@ class ReplaySource:
         rate: Any = None,
         clock: Clock | None = None,
     ) -> None:
-        if rows is not None and rows < 0:
-            raise DataError(f"rows={rows}: cannot be negative")
-        if channels < 1:
-            raise DataError(f"channels={channels}: there must be at least one")
+        super().__init__(rows, channels, rate, clock)
         found = as_table(table)
         self._schema, self._unread = schema_of_table(found)
         whole = _one_batch(conform(found, self._schema))
@@ -74,15 +69,13 @@ class ReplaySource:
         elif span is not None:
             raise DataError(f"span={span!r}: say which column is the time, with time=")
         self._parts = _shares(whole, channels)
-        self._rows, self._rate = rows, Rate.of(rate)
-        self._clock = clock or WallClock()
 
     @property
     def rate(self) -> Rate | None:
         """The rate of each channel, for an engine that keeps it itself (see `unpaced`)."""
         if self._rate is None or not isinstance(self._clock, WallClock):
             return None
-        return self._rate.shared(len(self._parts))
+        return self._rate.shared(self._channels)
 
     def unpaced(self) -> ReplaySource:
         """The same rows, all of them due at once."""
@@ -107,25 +100,13 @@ class ReplaySource:
         return made
 
     def __str__(self) -> str:
-        said = f"replay of {self._round:,} rows, "
-        said += "endless" if self._rows is None else f"{self._rows:,} rows in all"
-        if len(self._parts) > 1:
-            said += f" in {len(self._parts)} channels"
-        if self._unread:
-            said += f", unread: {', '.join(f'{n} ({kind})' for n, kind in self._unread.items())}"
-        return said if self._rate is None else f"{said} at {self._rate}"
+        many = "endless" if self._rows is None else f"{self._rows:,} rows in all"
+        what = f"replay of {self._round:,} rows, {many}"
+        return self._described(what, said_of_unread(self._unread))
 
     def schema(self) -> Schema:
         """The columns of the table."""
         return self._schema
-
-    def channels(self) -> Sequence[str]:
-        """The channels, named by their numbers."""
-        return [str(number) for number in range(len(self._parts))]
-
-    def latest(self) -> dict[str, int | None]:
-        """How many rows each channel has; None if endless."""
-        return {channel: self._count(int(channel)) for channel in self.channels()}
 
     def open(
         self,
@@ -136,22 +117,18 @@ class ReplaySource:
         predicate: Expression | None = None,
     ) -> ReplayReader:
         """Read a channel from its row `start` to its row `stop`; a predicate is left to others."""
-        part, count = self._part(channel), self._count(int(channel))
-        for position in (start, stop):
-            if position is not None and (position < 0 or (count is not None and position > count)):
-                raise DataError(f"{self}: channel {channel} has no row {position}")
+        begin, end = self._range(channel, start, stop)
+        part = self._part(channel)
         if columns is not None:
             part = part.select(list(columns))
         moved = None if self.time is None else part.schema.get_field_index(self.time)
         return ReplayReader(
-            part,
+            begin,
+            end,
+            self._pacer(begin),
+            part=part,
             time=None if moved == -1 else moved,
             span=self.span,
-            start=start or 0,
-            stop=count if stop is None else stop,
-            pacer=Pacer(
-                self._rate and self._rate.shared(len(self._parts)), self._clock, start or 0
-            ),
         )
 
     def maximum(self, column: str, channel: str, position: int | None) -> Any:
@@ -178,65 +155,40 @@ class ReplaySource:
         count = self._count(int(channel))
         return Rounds(self._part(channel), self.time, self.span, count)
 
-    def committed(self, channel: str, position: int) -> None:
-        """Nothing to do: the table stays."""
-
-    def close(self) -> None:
-        """Nothing to do: the table stays."""
-
     def _part(self, channel: str) -> pa.RecordBatch:
-        if channel not in self.channels():
-            raise DataError(f"{self}: no channel {channel!r}")
-        return self._parts[int(channel)]
+        return self._parts[self._number(channel)]
 
     def _count(self, channel: int) -> int | None:
-        """How many of the rows are of a channel."""
         if self._rows is None:
             return None
         rounds, rest = divmod(self._rows, self._round)
-        begun = max(0, -(-(rest - channel) // len(self._parts)))
+        begun = max(0, -(-(rest - channel) // self._channels))
         return rounds * self._parts[channel].num_rows + begun
 
 
-class ReplayReader:
+class ReplayReader(NumberedReader):
     """One channel. A poll gives a slice; only times are new, moved for many rows at once."""
 
     def __init__(
         self,
-        part: pa.RecordBatch,
-        *,
-        time: int | None,
-        span: int,
         start: int,
         stop: int | None,
         pacer: Pacer,
+        *,
+        part: pa.RecordBatch,
+        time: int | None,
+        span: int,
     ) -> None:
+        super().__init__(start, stop, pacer)
         self._part, self._time, self._span = part, time, span
-        self._position, self._stop, self._pacer = start, stop, pacer
         # The rows of the last round that were made ready, and where they begin and end.
         self._piece, self._begin, self._end = part, 0, 0
-        self._closed = threading.Event()
 
-    def poll(self, max_rows: int, timeout: float) -> Batch:
-        """The rows that are due, at most to the end of the round; waits for the first of them."""
-        start = self._position
-        if start == self._stop:
-            return Batch(None, start, ended=not self._closed.is_set())
-        due = self._pacer.due(start, timeout, self._closed)
-        if self._closed.is_set() or due <= start:
-            return Batch(None, start)
+    def _rows(self, start: int, end: int) -> pa.RecordBatch:
+        """A slice, at most to the end of the round."""
         if start >= self._end:
             self._make_ready(start)
-        end = min(start + max_rows, due, self._end)
-        if self._stop is not None:
-            end = min(end, self._stop)
-        self._position = end
-        rows = self._piece.slice(start - self._begin, end - start)
-        return Batch(rows, end, ended=end == self._stop)
-
-    def close(self) -> None:
-        """Give no more rows; a poll that waits comes back."""
-        self._closed.set()
+        return self._piece.slice(start - self._begin, min(end, self._end) - start)
 
     def _make_ready(self, start: int) -> None:
         size = self._part.num_rows

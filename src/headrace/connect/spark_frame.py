@@ -11,7 +11,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression
 from headrace.plan.schema import Field, Schema, schema_of_arrow
 
-from .arrow import conform
+from .arrow import conform, said_of_unread
 from .memory import MemoryReader
 
 CHANNEL = "rows"  # the only one: the rows of a DataFrame have no order that time could follow
@@ -39,9 +39,7 @@ class SparkFrame:
 
     def __str__(self) -> str:
         said = f"{'streaming' if self.is_streaming else 'batch'} DataFrame"
-        if self._unread:
-            said += f", unread: {', '.join(f'{n} ({kind})' for n, kind in self._unread.items())}"
-        return said
+        return said + said_of_unread(self._unread)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the DataFrame, which lives on the driver."""

@@ -16,6 +16,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression
 from headrace.plan.schema import Schema
 
+from .arrow import said_of_unread
 from .clock import Clock, WallClock
 from .file_log import Entry, FileLog
 from .files import (
@@ -25,7 +26,6 @@ from .files import (
     Selection,
     check_channel,
     check_columns,
-    said_of_unread,
     schema_of_files,
 )
 from .paths import files_below, local_path

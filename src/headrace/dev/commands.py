@@ -43,7 +43,8 @@ def cluster_up(workers: int, cores: int, memory: str, port: int | None) -> int:
     """Start a Spark cluster."""
     made = cluster.Cluster(cluster.folder(), port=port)
     made.start(workers, cores, memory)
-    print(f"a master and {workers} workers with {cores} cores each are up")
+    each = "1 core" if cores == 1 else f"{cores} cores"
+    print(f"a master and {workers} workers with {each} each are up")
     print(f'  hr.run(..., master="{made.url}"), or headrace run FILE --master {made.url}')
     print("  headrace cluster down   stops it and removes its files")
     return 0

@@ -4,8 +4,8 @@
         hr.run(output, watch=watch)
 
 `watch` may be called as often as the job likes; it draws a few times a second. Where the output is
-no terminal (a file, a pipe, a log), one line a second is written instead; with `json=True`, one
-line of JSON a second, with everything that is measured.
+no terminal (a file, a pipe, a log), one line a second is written instead, and one in ten seconds
+while no rows come; with `json=True`, one line of JSON a second, with everything that is measured.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .operators import RATE_SECONDS, Rates, operator_table
 
 DRAWS_PER_SECOND = 8.0
 LINES_PER_SECOND = 1.0
+QUIET_SECONDS = 10.0  # after which a plain line is written though nothing has changed
 Latencies = Mapping[str, Mapping[str, Any]]  # by kind: p50, p99, max (milliseconds) and samples
 
 
@@ -71,6 +72,8 @@ class Watcher:
         self._next = float("-inf")
         self._samples: deque[tuple[float, int]] = deque()
         self._job: Watched | None = None
+        self._said: tuple[Any, ...] = ()  # by the last line
+        self._said_at = float("-inf")
 
     def __enter__(self) -> Watcher:
         if self._console.is_terminal and not self._json:
@@ -111,8 +114,19 @@ class Watcher:
             drawn = picture(self._title, progress, rate, self._rates, latencies)
             self._screen.update(drawn, refresh=True)
             return
+        if self._is_said(progress):
+            return
         said = (as_json if self._json else line)(self._title, progress, rate, latencies)
         self._console.print(said, highlight=False, markup=False, soft_wrap=True)
+
+    def _is_said(self, progress: Measured) -> bool:
+        """Would a line only say again what the last one did?"""
+        news = progress.status, progress.rows_in, progress.rows_out
+        may_wait = _is_over(progress) or not self._json
+        if news == self._said and may_wait and progress.seconds < self._said_at + QUIET_SECONDS:
+            return True
+        self._said, self._said_at = news, progress.seconds
+        return False
 
     def _rate(self, progress: Measured) -> float:
         """Rows per second now; over the whole run once it is over."""
@@ -120,10 +134,14 @@ class Watcher:
         samples.append((progress.seconds, progress.rows_in))
         while len(samples) > 2 and samples[1][0] <= progress.seconds - RATE_SECONDS:
             samples.popleft()
-        (first, rows), over = samples[0], progress.status not in ("starting", "running")
-        if over or progress.seconds <= first:
+        first, rows = samples[0]
+        if _is_over(progress) or progress.seconds <= first:
             first, rows = 0.0, 0
         return (progress.rows_in - rows) / max(progress.seconds - first, 1e-9)
+
+
+def _is_over(progress: Measured) -> bool:
+    return progress.status not in ("starting", "running")
 
 
 def latencies_of(job: Any) -> Latencies:

@@ -7,7 +7,7 @@ headrace/        the plan on its way to the tasks
 frames/          batch DataFrames that are read beside streams
 spark/           offsets, commits and state, as Spark keeps them; spark-1, spark-2, ... behind a
                  change of the number of shards
-moved-1/, ...    the state with which such a generation begins
+moved-1/, ...    the state with which such a generation begins, until it has saved its own
 """
 
 from __future__ import annotations
@@ -146,6 +146,12 @@ class Checkpoint:
         self._agree(agreed)
         shutil.rmtree(before, ignore_errors=True)
         shutil.rmtree(self._moved(generation), ignore_errors=True)
+
+    def forget_moved(self, batch: int) -> None:
+        """Remove what the generation began with, if the batch behind which it is not needed any
+        more is committed."""
+        if self.moved and (self.spark / "commits" / str(batch)).exists():
+            shutil.rmtree(self.moved, ignore_errors=True)
 
     def finish(self) -> None:
         """A batch query is over, and committed."""

@@ -57,6 +57,8 @@ class SparkJob:
         self._shipment: Shipment | None = None
         self._identity, self._batch_rows = "", BATCH_ROWS
         self._idle: float | None = None
+        self._shards_heard: set[str] = set()
+        self._taken_over: int | None = None  # the batch behind which all shards have saved state
 
     def _take_stages(self, stages: list[StagePlan]) -> None:
         self._stages = stages
@@ -204,6 +206,7 @@ class SparkJob:
                 self._sinks.commit(name, results)
                 self._keep_times([x for x in letters if x.kind == TIMES])
             self._counts.add(x for x in letters if x.kind == METRICS)
+            self._forget_moved(letters, batch_id)
             if self._frames.are_one_batch:
                 self._checkpoint.finish()
             self._counts.batches += 1
@@ -212,6 +215,18 @@ class SparkJob:
             if not _is_sparks(error):
                 self._error = error
             raise
+
+    def _forget_moved(self, letters: list[Letter], batch_id: int) -> None:
+        """What the shards of before have left goes when those of now have all saved their own."""
+        assert self._checkpoint is not None and self._shipment is not None
+        if not self._shipment.moved or self._shipment.moving:
+            return
+        if self._taken_over is not None:
+            self._checkpoint.forget_moved(self._taken_over)
+            return
+        self._shards_heard.update(letter.sender for letter in letters if letter.kind == METRICS)
+        if self._shards_heard >= self._shipment.keyed_shards:
+            self._taken_over = batch_id
 
     def _keep_times(self, letters: list[Letter]) -> None:
         """Write down what tasks have seen of time, for the planner of the next batch."""
@@ -343,6 +358,8 @@ class SparkJob:
         self._ended = time.perf_counter()
         self._sinks.close()
         if self._checkpoint is not None:
+            if self._taken_over is not None:
+                self._checkpoint.forget_moved(self._taken_over)
             self._checkpoint.close()
 
 

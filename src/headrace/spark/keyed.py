@@ -17,6 +17,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from headrace.plan.errors import StateError
 from headrace.plan.nodes import Received
 from headrace.plan.planner import StagePlan
 from headrace.stage.snapshot import Snapshot
@@ -154,13 +155,14 @@ class KeyedLevel:
     def _take_over(self, shipment: Shipment, plan: StagePlan, shard: int, stage: Stage) -> None:
         """Begin with what the shards of the generation before have left."""
         parts = read_parts(shipment.moved, plan.number, shard, shipment.shards)
+        if not parts:
+            raise StateError(f"the state that was moved to {shipment.moved} is not there")
         senders = {
             node.name: shipment.senders(node.name)
             for node in plan.inputs
             if shipment.sends_in_shards(node.name)
         }
-        if parts:
-            stage.restore(merged(parts, shard, shipment.shards, senders))
+        stage.restore(merged(parts, shard, shipment.shards, senders))
 
     # ---- the state store ---------------------------------------------------------------------
 

@@ -103,6 +103,12 @@ class Shipment:
                 made[depth[stage.number] - 1].append(stage)
         return made
 
+    @cached_property
+    def keyed_shards(self) -> frozenset[str]:
+        """All shards of the stages behind exchanges, by their names as senders."""
+        stages = [stage for level in self.levels for stage in level]
+        return frozenset(sender_of_shard(s, n) for s in stages for n in range(self.shards))
+
     def sending_stages(self, stage: StagePlan) -> list[StagePlan]:
         """The stages whose rows a stage receives."""
         names = {node.name for node in stage.inputs if isinstance(node, Received)}

@@ -18,15 +18,8 @@ from headrace.plan.types import int64
 from .blocks.arrow import Feed, to_arrow
 from .blocks.block import Block
 from .blocks.layout import Layout
-from .generate.stores import (
-    StoreLayout,
-    compact_text,
-    find_text,
-    insert_text,
-    load_text,
-    record_text,
-    save_text,
-)
+from .generate.moving import compact_text, load_text, save_text
+from .generate.stores import StoreLayout, find_text, insert_text, record_text
 from .module import build
 from .store import KeyedStore
 from .strings.heap import new_heap

@@ -127,6 +127,11 @@ def _dispatcher(digest: str, frozen: FunctionType) -> tuple[Dispatcher, list[Dis
 
             def finish(function: FunctionType) -> Dispatcher:
                 function.__globals__.update(replaced_builtins(function))
+                # Numba writes the module and the name of a function into the machine code that it
+                # keeps. Other processes import that module, and must find no other function under
+                # that name, though the user's may be called alike in any file or notebook.
+                function.__module__ = __name__
+                function.__qualname__ += f"_{digest}_{len(made)}"
                 made.append(_compile(function))
                 return made[-1]
 

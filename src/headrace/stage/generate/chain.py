@@ -26,10 +26,11 @@ from headrace.plan.nodes import (
 from .aggregates import AggregateCode
 from .context import Chain, Context, KernelText, write_column
 from .emitting import emitter_loop, frame_text
-from .expressions import Scope, hash_code
+from .expressions import Scope
 from .layouts import state_layout, table_layout, window_layout
 from .steps import apply_steps, is_true, match_number
 from .stores import find_text, insert_text, match_text, order_text, record_text
+from .values import hash_code
 from .windowing import advance_text, update_window
 from .writer import Writer
 

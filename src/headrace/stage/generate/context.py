@@ -22,7 +22,7 @@ from headrace.plan.nodes import (
 from headrace.plan.schema import Schema
 
 from ..blocks.layout import Layout
-from .expressions import Resources, Scope, hash_code
+from .expressions import Resources, Scope
 from .layouts import state_layout, table_layout
 from .stores import (
     LOCATION,
@@ -34,6 +34,7 @@ from .stores import (
     located,
     size_name,
 )
+from .values import hash_code
 from .writer import Value, Writer
 
 PREFETCH_AHEAD = 16  # rows

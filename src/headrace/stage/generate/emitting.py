@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from headrace.plan.nodes import FlatMap, Node, Process
 
 from .context import Context, write_row
-from .expressions import Scope, argument, nothing
+from .expressions import Scope
 from .layouts import state_layout
 from .steps import apply_steps
 from .stores import StoreLayout, local_entry
+from .values import argument, nothing
 from .writer import Value
 
 

@@ -16,9 +16,10 @@ from headrace.plan.nodes import (
 )
 
 from .context import Context, write_row
-from .expressions import Scope, hash_code, zero
+from .expressions import Scope
 from .layouts import table_layout
 from .stores import call_arguments, local_entry, located
+from .values import hash_code, zero
 from .writer import Value, Writer
 
 

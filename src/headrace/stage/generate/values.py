@@ -1,0 +1,122 @@
+"""Values as code: constants, comparisons, casts, hashes, and how user functions take them."""
+
+from __future__ import annotations
+
+from headrace.plan.types import DataType
+
+from .writer import Value
+
+DAY = 86_400_000_000  # microseconds
+
+
+def zero(kind: DataType) -> tuple[str, ...]:
+    """The words of a value where there is none."""
+    if kind.is_text:
+        return ("0", "0")
+    if kind.is_float:
+        return ("0.0",)
+    return ("False",) if kind.name == "bool" else ("0",)
+
+
+def nothing(kind: DataType) -> Value:
+    """A value of a type that stands for none."""
+    return Value(kind, zero(kind), "False" if kind.nullable else None)
+
+
+def hash_code(keys: list[Value]) -> str:
+    """Code of the hash of a key; the same on every machine, since it gives the key group."""
+    if not keys:
+        return "0"
+    parts = [_hash_of(key) for key in keys]
+    made = parts[0]
+    for part in parts[1:]:
+        made = f"combine({made}, {part})"
+    return made
+
+
+def _hash_of(key: Value) -> str:
+    if key.type.is_text:
+        made = f"hash_words({', '.join(key.words)})"
+    elif key.type.is_float:
+        made = f"hash_float({key.word})"
+    elif key.type.name == "bool":
+        made = f"hash_int(int({key.word}))"
+    else:
+        made = f"hash_int({key.word})"
+    return made if key.valid is None else f"({made} if {key.valid} else NULL_HASH)"
+
+
+def float_text(value: float) -> str:
+    """A float constant as source, infinities and NaN included."""
+    if value != value:
+        return "NAN"
+    if value in (float("inf"), float("-inf")):
+        return "INFINITY" if value > 0 else "(-INFINITY)"
+    return f"({value!r})"
+
+
+def as_float(value: Value) -> str:
+    """A number as float64; the same in both lives, also for large integers."""
+    return value.word if value.type.is_float else f"float({value.word})"
+
+
+def compare(op: str, left: Value, right: Value) -> str:
+    """Code of a comparison."""
+    if left.type.is_text:
+        words = ", ".join(left.words + right.words)
+        if op in ("==", "!="):
+            return f"{'' if op == '==' else 'not '}equal_words({words})"
+        return f"compare_words({words}) {op} 0"
+    if left.type.is_float or right.type.is_float:
+        return f"{as_float(left)} {op} {as_float(right)}"
+    return f"{left.word} {op} {right.word}"
+
+
+def cast_code(operand: Value, kind: DataType) -> str:
+    """Code of a cast between scalars of different types."""
+    source, word = operand.type, operand.word
+    if kind.name == "bool":
+        return f"{word} != 0"
+    if source.name == "bool":
+        word = f"int({word})"
+    if kind.is_float:
+        made = f"float({word})"
+        return f"to_float32({made})" if kind.name == "float32" else made
+    if source.is_float:
+        word = f"float_to_int({word})"
+    if (source.name, kind.name) == ("timestamp", "date"):
+        return f"{word} // {DAY}"
+    if (source.name, kind.name) == ("date", "timestamp"):
+        return f"multiply({word}, {DAY})"
+    if kind.name == "date":
+        return f"narrow({word}, -2147483648, 2147483647)"
+    if kind.is_integer and kind.name != "int64":
+        low, high = kind.integer_range
+        return f"narrow({word}, {low}, {high})"
+    return word
+
+
+def argument(value: Value) -> str:
+    """A value as a user function takes it."""
+    made = value.words[0]
+    if value.type.is_text:
+        made = f"{'text' if value.type.name == 'string' else 'blob'}({', '.join(value.words)})"
+    return made if value.valid is None else f"maybe({value.valid}, {made})"
+
+
+def received(code: str, kind: DataType) -> str:
+    """The words of what a user function gave; `code` is not None."""
+    if kind.is_text:
+        return f"words(present({code}), heap)"
+    if kind.name == "bool":
+        return f"bool(present({code}))"
+    if kind.name == "float32":
+        return f"to_float32(float(present({code})))"
+    if kind.is_float:
+        return f"float(present({code}))"
+    if kind.name == "date":
+        return f"narrow(present({code}), -2147483648, 2147483647)"
+    if kind.is_integer and kind.name != "int64":
+        low, high = kind.integer_range
+        return f"narrow(present({code}), {low}, {high})"
+    return f"present({code})"
