@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["headrace", "headrace.spark.source", "headrace.spark.processor"]
+    "module", ["headrace", "headrace.spark.source", "headrace.spark.keyed_task"]
 )
 def test_the_compiler_is_loaded_only_where_rows_are(module):
     code = f"import sys, {module}; print([m for m in ('numba', 'pandas') if m in sys.modules])"

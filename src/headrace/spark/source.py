@@ -24,6 +24,7 @@ from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import StagePlan
 
 from .errors import carry
+from .keyed_task import BATCH_ID
 from .planning import Offset, Planner, first_offset, knows_times, unpaced
 from .shipment import Shipment, receive, sender_of_channel
 from .wire import (
@@ -47,7 +48,6 @@ POLL_ROWS = 65_536
 POLL_SECONDS = 1.0
 PATIENCE = 300.0  # seconds for which a range that is known to be there may bring nothing
 SPLIT_SHIFT = 32  # serials of the letters of a split follow those of the split before
-BATCH_ID = "streaming.sql.batchId"  # what Spark calls the number of a micro-batch
 NO_CHANNEL = "none"  # stands for the channels of sources that a task does not read
 
 # Retrying helps against these, and only Spark can do it; everything else fails the same way again.
