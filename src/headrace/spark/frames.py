@@ -25,11 +25,7 @@ from headrace.connect.parquet import ParquetSource
 from headrace.connect.spark_frame import CHANNEL, SparkFrame
 from headrace.plan.nodes import WATERMARK, Node, Source, transform
 from headrace.plan.planner import StagePlan
-from headrace.stage.blocks.arrow import to_arrow
-from headrace.stage.clock import NEVER
-from headrace.stage.stage import Stage
 
-from .running import StageTask
 from .session import RUNNING
 from .shipment import Shipment, receive, sender_of_channel
 from .told_times import tell, told_before
@@ -38,6 +34,8 @@ from .wire import SCHEMA, Letter
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from headrace.stage.stage import Stage  # a driver does without what computes
 
 RECORDS = 131_072  # rows in an Arrow batch from Spark, if they do not weigh too much
 
@@ -151,6 +149,7 @@ class FrameStage:
     ) -> Iterator[Letter]:
         from pyspark import TaskContext
 
+        from .running import StageTask
         from .source import SPLIT_SHIFT
 
         context = TaskContext.get()
@@ -178,6 +177,8 @@ class FrameStage:
 
     def _end_batch(self, shipment: Shipment, stage: Stage, batch: int, part: int) -> None:
         """The watermark moves behind the rows of the batch, or to the end of time."""
+        from headrace.stage.clock import NEVER
+
         clock = stage.inputs[self._source].clock
         if self._ended:
             stage.end(self._source, CHANNEL)
@@ -221,6 +222,8 @@ class RowStage:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that the stage makes of the partition's."""
+        from headrace.stage.blocks.arrow import to_arrow
+
         with frame_task(receive(self._path), self._source, batch=1) as stage:
             for rows in batches:
                 stage.push(self._source, rows, CHANNEL)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # the planner does without what computes: it is loaded where 
     from headrace.stage.stage import Stage
 
 FORMAT = "headrace"
-POLL_ROWS = 65_536
+POLL_ROWS = 131_072
 POLL_SECONDS = 1.0
 PATIENCE = 300.0  # seconds for which a range that is known to be there may bring nothing
 SPLIT_SHIFT = 32  # serials of the letters of a split follow those of the split before
