@@ -63,7 +63,7 @@ def _stage(stage: StagePlan, layout: Shipment, where: str) -> Iterator[str]:
             yield f"  takes   {node.name}: {_columns(node.schema)}"
     for kept in _stateful(stage):
         if stage.number in layout.receivers.values():
-            yield f"  keeps   {kept.name}: in the state store, by {', '.join(kept.key) or 'all'}"
+            yield f"  keeps   {kept.name}: in the checkpoint, by {', '.join(kept.key) or 'all'}"
     for root in stage.roots:
         if isinstance(root, Exchange):
             to = layout.receivers[root.name]

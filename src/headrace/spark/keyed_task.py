@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from .shipment import receive
 from .wire import bundles, from_columns, to_record_batch
+from .worker_memory import settle_worker
 
 QUERY_ID = "sql.streaming.queryId"  # what Spark calls the lasting name of a streaming query
 BATCH_ID = "streaming.sql.batchId"  # and the number of a micro-batch
@@ -29,6 +30,7 @@ class KeyedTask:
         from .keyed import KeyedLevel
         from .states import shard_state
 
+        settle_worker()
         context = TaskContext.get()
         assert context is not None
         letters = [

@@ -39,6 +39,7 @@ from .wire import (
     bundles,
     to_record_batch,
 )
+from .worker_memory import settle_worker
 
 if TYPE_CHECKING:  # the planner does without what computes: it is loaded where tasks read
     from headrace.stage.stage import Stage
@@ -279,6 +280,7 @@ def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
     from headrace.stage.snapshot import Snapshot
     from headrace.stage.stage import Stage
 
+    settle_worker()
     key = (shipment.token, plan.number)
     idle = _idle_stages.get(key)
     if idle:

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import gc
 
+from pyspark import TaskContext
+
+_settled = False
+
 
 def settle() -> None:
-    """Leave everything that is there now out of all collections to come.
-
-    >>> settle()
-    >>> gc.get_freeze_count() > 0
-    True
-    >>> gc.unfreeze()
-    """
+    """Leave what is loaded by now out of all collections to come. Workers inherit it."""
+    global _settled
     gc.collect()
     gc.freeze()
+    _settled = True
+
+
+def settle_worker() -> None:
+    """The same in the first task of a worker whose parent did not: in a user's own session.
+
+    It comes before anything is made that is to be collected one day.
+    """
+    if not _settled and TaskContext.get() is not None:
+        settle()
