@@ -26,7 +26,7 @@ from headrace.connect.spark_frame import CHANNEL, SparkFrame
 from headrace.plan.nodes import WATERMARK, Node, Source, transform
 from headrace.plan.planner import StagePlan
 
-from .session import RUNNING
+from .session import ADAPTIVE, RUNNING
 from .shipment import Shipment, receive, sender_of_channel
 from .told_times import tell, told_before
 from .wire import SCHEMA, Letter
@@ -71,6 +71,8 @@ class Frames:
             "spark.sql.shuffle.partitions": str(shards),
             "spark.sql.execution.arrow.maxRecordsPerBatch": str(RECORDS),
         }
+        if self.are_one_batch:  # what comes before us may gain by it, and it costs but once
+            ours.pop(ADAPTIVE)
         for name, value in ours.items():
             made.conf.set(name, value)
         return made
