@@ -1,35 +1,19 @@
-"""Spark's part without Spark: shards, a state store for each, and batches that may go wrong."""
+"""Spark's part without Spark: shards, their state, and batches that may go wrong."""
 
 import json
-from types import SimpleNamespace
+import random
 
-import pandas as pd
 from tests.naive import rows_of
 
 from headrace.job import planned
 from headrace.plan.nodes import Sink
 from headrace.spark import keyed
 from headrace.spark.planning import first_offset, has_ended, write_times
-from headrace.spark.processor import KeyedProcessor
 from headrace.spark.shipment import Shipment, send, without_sinks
 from headrace.spark.sinks import DriverSinks
 from headrace.spark.source import HeadraceReader
-from headrace.spark.wire import MESSAGE, METRICS, RESULT, TIMES, Letter, from_columns, unpack
-
-
-class FakeStore:
-    """The state of one shard, as a stateful processor sees it."""
-
-    def __init__(self):
-        self.values = {}
-
-    def getMapState(self, name, key_schema, value_schema):
-        self.values.setdefault(name, {})
-        return SimpleNamespace(
-            getValue=lambda key: self.values[name].get(key),
-            updateValue=lambda key, value: self.values[name].update({key: value}),
-            removeKey=lambda key: self.values[name].pop(key),
-        )
+from headrace.spark.states import shard_state
+from headrace.spark.wire import MESSAGE, METRICS, RESULT, TIMES, from_columns, unpack
 
 
 class Engine:
@@ -55,6 +39,7 @@ class Engine:
             "tasks": 2,
             "stop_file": str(folder / "stop"),
             "times": str(self.times),
+            "state": str(folder / "state"),
             "capacity": 64,
             "compiled": False,
         }
@@ -66,7 +51,7 @@ class Engine:
         self.shipment = Shipment(**self._values, shards=shards, **more)
         self.use(self.shipment)
         self.offset = first_offset(self.shipment)
-        self.stores = {}
+        self.first = self.offset["batch"] + 1  # Spark counts from here, from 0 on
 
     def use(self, shipment):
         """Go on with another plan."""
@@ -98,17 +83,16 @@ class Engine:
             for letter in from_columns(column.to_pylist() for column in given.columns)
         ]
         for level in range(len(self.shipment.levels)):
-            letters = list(self._level(level, letters))
+            letters = list(self._level(level, end["batch"], letters))
         return end, letters
 
-    def _level(self, level, letters):
-        frame = pd.DataFrame(letters, columns=list(Letter._fields)).sample(frac=1, random_state=1)
-        for label, given in frame.groupby("shard"):
-            store = self.stores.setdefault((level, label), FakeStore())
-            processor = KeyedProcessor(self.path, level)
-            processor.init(store)
-            for made in processor.handleInputRows((label,), iter([given]), None):
-                yield from from_columns(made[name] for name in Letter._fields)
+    def _level(self, level, batch, letters):
+        random.Random(1).shuffle(letters)
+        for shard, label in enumerate(self.shipment.labels):
+            query = f"query of {self.first}"
+            state = shard_state(self.shipment, query, level, shard, batch - self.first)
+            given = [letter for letter in letters if letter.shard == label]
+            yield from keyed.KeyedLevel(self.shipment, level, state).handle(shard, given)
 
     def commit(self, end, letters):
         self.offset = end

@@ -6,9 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize(
-    "module", ["headrace", "headrace.spark.source", "headrace.spark.processor"]
-)
+@pytest.mark.parametrize("module", ["headrace", "headrace.spark.source", "headrace.spark.job"])
 def test_the_compiler_is_loaded_only_where_rows_are(module):
     code = f"import sys, {module}; print([m for m in ('numba', 'pandas') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -1,5 +1,6 @@
 """What a job on Spark says, and what it refuses."""
 
+import gc
 import traceback
 
 import pyarrow as pa
@@ -152,6 +153,18 @@ def test_errors_travel():
     assert said == "a.parquet is gone\n  fix: put it back"
 
 
+def left_out(batch):
+    return pa.record_batch({"n": pa.array([gc.get_freeze_count()])})
+
+
+@pytest.mark.filterwarnings("ignore:.*GIL")
+def test_workers_do_not_look_through_their_modules(session):
+    """Spark's workers collect garbage behind every task: what is loaded once is left out."""
+    output = source().map_batches(left_out, schema={"n": int}).write.collect()
+    run(output, session=session)
+    assert min(output.result()["n"].to_pylist()) > 50_000
+
+
 def test_labels_fall_into_all_partitions(session):
     """Our copy of Spark's hash is right: each shard has a partition of its own."""
     labels = pa.table({"label": pa.array(shard_labels(7), pa.int32())})
@@ -165,7 +178,7 @@ def test_a_plan_is_read_once(tmp_path):
 
     plan = planned([pipelines.counted(source()).write.collect()])
     values = {"staged": {}, "channels": {}, "shards": 2, "checkpoint": "c", "batch_rows": 1}
-    more = {"tasks": 1, "stop_file": "", "times": "", "capacity": 8, "compiled": False}
+    more = {"tasks": 1, "stop_file": "", "times": "", "state": "", "capacity": 8, "compiled": False}
     path = str(send(Shipment(without_sinks(plan.stages()), **values, **more), tmp_path))
     assert receive(path) is receive(path)
     assert [len(level) for level in receive(path).levels] == [1]

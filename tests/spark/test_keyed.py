@@ -1,6 +1,5 @@
-"""A keyed stage without Spark: a shard, a state store that forgets, and workers that go stale."""
+"""A keyed stage without Spark: shards, attempts that are lost, and workers that go stale."""
 
-import copy
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,13 @@ from tests.spark.shards import Engine
 
 import headrace as hr
 from headrace.connect.memory import MemorySource
-from headrace.plan.errors import Unreachable
-from headrace.spark import keyed, planning
+from headrace.plan.errors import StateError, Unreachable
+from headrace.spark import keyed, planning, states
+from headrace.spark.errors import carried
 from headrace.spark.planning import Planner, first_offset, has_ended
 from headrace.spark.progress import Counts
-from headrace.spark.wire import METRICS
+from headrace.spark.states import ShardState
+from headrace.spark.wire import ERROR, METRICS
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +33,8 @@ def test_stale_workers(tmp_path, build):
     engine = Engine([build(source)], tmp_path, 60)
     number = 0
     while not engine.has_ended:
-        if number % 3 == 1:  # an attempt whose state is lost; the worker survives
-            before = copy.deepcopy(engine.stores)
+        if number % 3 == 1:  # an attempt that does not count; the worker survives
             engine.batch()
-            engine.stores = before
         elif number % 3 == 2:  # another worker
             keyed._cached.clear()
         engine.commit(*engine.batch())
@@ -77,20 +76,20 @@ def test_a_worker_that_comes_late_catches_up(tmp_path, build, monkeypatch):
     source = hr.read.memory(pipelines.tables(600, 1, disorder=20)[0])
     engine = Engine([build(source)], tmp_path, 20)
     loaded = []
-    load = keyed.KeyedLevel._snapshots
+    load = ShardState.load
 
-    def counting(self, plan, listed):
+    def counting(self, listed):
         loaded.append((len(listed), listed[0][0]))
-        return load(self, plan, listed)
+        return load(self, listed)
 
-    monkeypatch.setattr(keyed.KeyedLevel, "_snapshots", counting)
+    monkeypatch.setattr(ShardState, "load", counting)
     workers = [{}, {}]
     while not has_ended(engine.offset):
         monkeypatch.setattr(keyed, "_cached", workers[0])
         engine.commit(*engine.batch())
         workers.reverse()
     check(engine)
-    caught_up = [number for number, first in loaded if number == 1 and first > 0]
+    caught_up = [number for number, first in loaded if number == 1 and not first.startswith("0-")]
     assert len(caught_up) > len(loaded) // 2
 
 
@@ -100,9 +99,26 @@ def test_state_does_not_grow(tmp_path):
     engine = Engine([pipelines.counted(source)], tmp_path, 4)
     while not engine.has_ended:
         engine.commit(*engine.batch())
-    (store,) = engine.stores.values()
-    kept = [name for (name,) in store.values["pieces"] if name != keyed.SAVED]
-    assert len(kept) <= keyed.MOST_SNAPSHOTS
+    kept = [path.suffix for path in (tmp_path / "state").glob("*/0-0/*")]
+    assert kept.count(".snapshot") <= keyed.MOST_SNAPSHOTS + 2 * states.KEPT_LISTS
+    assert kept.count(".json") <= 2 * states.KEPT_LISTS
+    assert kept.count(".part") == 0
+
+
+def test_state_that_was_lost_is_an_error(tmp_path):
+    """Nothing begins anew without a word: neither a list nor a snapshot may be missing."""
+    source = hr.read.memory(pipelines.tables(200, 1, disorder=5)[0])
+    engine = Engine([pipelines.counted(source)], tmp_path, 50)
+    engine.commit(*engine.batch())
+    (snapshot,) = (tmp_path / "state").glob("*/0-0/*.snapshot")
+    (listed,) = (tmp_path / "state").glob("*/0-0/*.json")
+    keyed._cached.clear()
+    for path in (snapshot, listed):
+        path.unlink()
+        _, letters = engine.batch()
+        (told,) = [carried(x.payload) for x in letters if x.kind == ERROR]
+        assert isinstance(told, StateError)
+        assert f"lacks {path}" in str(told) and "fix: restore" in str(told)
 
 
 def test_plans_are_repeatable(tmp_path):

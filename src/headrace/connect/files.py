@@ -35,7 +35,7 @@ from .paths import find_files, local_path
 from .pushdown import mask, usable
 
 CHANNEL = "files"
-DECODED_ROWS = 32_768  # how many rows are decoded at a time, which bounds the memory of a reader
+DECODED_ROWS = 131_072  # that are decoded at a time: bounds the memory of a reader, and its calls
 
 Place = dict[str, Any]  # a position: {"file": its name, "row": how many of its rows lie before}
 

@@ -3,7 +3,8 @@
 One streaming query runs a whole pipeline:
 
     source.py    a Python data source: a task reads a range of a channel and runs its first stage
-    keyed.py     transformWithState, once for each level of exchanges: a shard owns key groups
+    keyed.py     a task for each shard, which owns key groups, behind each level of exchanges
+    states.py    what the shards know, in files of the checkpoint folder
     job.py       foreachBatch: the driver commits what tasks have staged, by the batch's name
 
 Between them travel letters (`wire.py`): few rows, each with a block of many rows inside.

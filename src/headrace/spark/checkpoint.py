@@ -5,9 +5,10 @@ headrace.lock    held by the job that runs here
 headrace.finished  there is nothing more to do, after a batch query
 headrace/        the plan on its way to the tasks
 frames/          batch DataFrames that are read beside streams
-spark/           offsets, commits and state, as Spark keeps them; spark-1, spark-2, ... behind a
+spark/           offsets and commits, as Spark keeps them; spark-1, spark-2, ... behind a
                  change of the number of shards
 moved-1/, ...    the state with which such a generation begins, until it has saved its own
+state/           the state of the shards (`states.py`); state-1, ... as above
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from headrace.plan.planner import StagePlan
 from .planning import has_ended
 from .temporary import locked, new_folder
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Checkpoint:
@@ -57,8 +58,16 @@ class Checkpoint:
     @property
     def spark(self) -> Path:
         """What Spark keeps."""
+        return self._of_generation("spark")
+
+    @property
+    def state(self) -> Path:
+        """What the shards keep."""
+        return self._of_generation("state")
+
+    def _of_generation(self, name: str) -> Path:
         number = self._generation
-        return self.folder / (f"spark-{number}" if number else "spark")
+        return self.folder / (f"{name}-{number}" if number else name)
 
     @property
     def _generation(self) -> int:
@@ -138,14 +147,14 @@ class Checkpoint:
 
     def change_shards(self, shards: int) -> None:
         """Begin the next generation: all shards have left their state in `moving`."""
-        before, generation = self.spark, self._generation
+        before, generation = (self.spark, self.state), self._generation
         start = self._last_offset()
         assert start is not None and start.get("moved") == self.moving, "the state was not moved"
         start.pop("moved")  # it begins with an empty batch, if there is nothing to read yet
         agreed = {**self._agreed, "generation": generation + 1, "shards": shards, "start": start}
         self._agree(agreed)
-        shutil.rmtree(before, ignore_errors=True)
-        shutil.rmtree(self._moved(generation), ignore_errors=True)
+        for folder in (*before, self._moved(generation)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def forget_moved(self, batch: int) -> None:
         """Remove what the generation began with, if the batch behind which it is not needed any

@@ -11,9 +11,15 @@ import sys
 
 from pyspark.daemon import manager
 
+from .worker_memory import settle
+
 TASKS = "pyspark.worker"  # the module of the workers that run tasks
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [TASKS]:
-        from . import frames, keyed, outgoing, processor, running, source  # noqa: F401
+        import pyspark.worker  # noqa: F401
+
+        from . import frames, keyed, keyed_task, outgoing, running, source  # noqa: F401
+
+        settle()
     manager()

@@ -38,6 +38,7 @@ def explain_on_spark(plan: Plan, shards: int | None = None) -> str:
         tasks=0,
         stop_file="",
         times="",
+        state="",
         capacity=0,
         compiled=True,
     )
@@ -49,7 +50,7 @@ def explain_on_spark(plan: Plan, shards: int | None = None) -> str:
     for number, level in enumerate(layout.levels, 1):
         lines.append(f"shuffle {number}: blocks of rows, by the shard that owns their key group")
         for stage in level:
-            lines.extend(_stage(stage, layout, f"transformWithState, {owners}"))
+            lines.extend(_stage(stage, layout, f"mapInArrow, {owners}"))
     return "\n".join(lines)
 
 
@@ -62,7 +63,7 @@ def _stage(stage: StagePlan, layout: Shipment, where: str) -> Iterator[str]:
             yield f"  takes   {node.name}: {_columns(node.schema)}"
     for kept in _stateful(stage):
         if stage.number in layout.receivers.values():
-            yield f"  keeps   {kept.name}: in the state store, by {', '.join(kept.key) or 'all'}"
+            yield f"  keeps   {kept.name}: in the checkpoint, by {', '.join(kept.key) or 'all'}"
     for root in stage.roots:
         if isinstance(root, Exchange):
             to = layout.receivers[root.name]

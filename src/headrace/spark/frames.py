@@ -25,12 +25,8 @@ from headrace.connect.parquet import ParquetSource
 from headrace.connect.spark_frame import CHANNEL, SparkFrame
 from headrace.plan.nodes import WATERMARK, Node, Source, transform
 from headrace.plan.planner import StagePlan
-from headrace.stage.blocks.arrow import to_arrow
-from headrace.stage.clock import NEVER
-from headrace.stage.stage import Stage
 
-from .running import StageTask
-from .session import RUNNING
+from .session import ADAPTIVE, RUNNING
 from .shipment import Shipment, receive, sender_of_channel
 from .told_times import tell, told_before
 from .wire import SCHEMA, Letter
@@ -38,6 +34,8 @@ from .wire import SCHEMA, Letter
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from headrace.stage.stage import Stage  # a driver does without what computes
 
 RECORDS = 131_072  # rows in an Arrow batch from Spark, if they do not weigh too much
 
@@ -73,6 +71,8 @@ class Frames:
             "spark.sql.shuffle.partitions": str(shards),
             "spark.sql.execution.arrow.maxRecordsPerBatch": str(RECORDS),
         }
+        if self.are_one_batch:  # what comes before us may gain by it, and it costs but once
+            ours.pop(ADAPTIVE)
         for name, value in ours.items():
             made.conf.set(name, value)
         return made
@@ -151,6 +151,7 @@ class FrameStage:
     ) -> Iterator[Letter]:
         from pyspark import TaskContext
 
+        from .running import StageTask
         from .source import SPLIT_SHIFT
 
         context = TaskContext.get()
@@ -178,6 +179,8 @@ class FrameStage:
 
     def _end_batch(self, shipment: Shipment, stage: Stage, batch: int, part: int) -> None:
         """The watermark moves behind the rows of the batch, or to the end of time."""
+        from headrace.stage.clock import NEVER
+
         clock = stage.inputs[self._source].clock
         if self._ended:
             stage.end(self._source, CHANNEL)
@@ -221,6 +224,8 @@ class RowStage:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that the stage makes of the partition's."""
+        from headrace.stage.blocks.arrow import to_arrow
+
         with frame_task(receive(self._path), self._source, batch=1) as stage:
             for rows in batches:
                 stage.push(self._source, rows, CHANNEL)

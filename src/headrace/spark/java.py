@@ -91,6 +91,12 @@ def _packaged() -> str | None:
 
 @cache
 def _version(path: str) -> int | None:
+    """The major version of a Java: by the file that lies beside it, or by asking it."""
+    release = Path(path).resolve().parents[1] / "release"
+    if os.access(path, os.X_OK) and release.exists():
+        named = re.search(r'^JAVA_VERSION=(".*")', release.read_text(errors="replace"), re.M)
+        if named:
+            return version_in(f"version {named[1]}")
     try:
         done = subprocess.run(
             [path, "-version"],

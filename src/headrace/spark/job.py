@@ -167,6 +167,7 @@ class SparkJob:
             tasks=spark.sparkContext.defaultParallelism,
             stop_file=str(self._stop_file),
             times=str(self._checkpoint.times),
+            state=str(self._checkpoint.state),
             capacity=self._capacity,
             compiled=self._compiled,
             idle=self._idle,

@@ -86,6 +86,7 @@ def frame_of(
         tasks=spark.sparkContext.defaultParallelism,
         stop_file=str(held.plans / "stop"),
         times=str(held.times),
+        state=str(held.state),
         capacity=capacity,
         compiled=compiled,
     )

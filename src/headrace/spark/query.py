@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def all_letters(session: Any, shipment: Shipment, frames: Frames, path: str) -> DataFrame:
     """The letters that the last stages give, and those that nobody on the way reads."""
-    from .processor import KeyedProcessor
+    from .keyed_task import KeyedTask
     from .source import FORMAT, HeadraceSource
 
     sent = frames.letters(session, path)
@@ -27,7 +27,6 @@ def all_letters(session: Any, shipment: Shipment, frames: Frames, path: str) -> 
         sent.append(session.readStream.format(FORMAT).option("plan", path).load())
     letters = reduce(lambda one, other: one.union(other), sent)
     for level in range(len(shipment.levels)):
-        letters = letters.groupBy("shard").transformWithStateInPandas(
-            KeyedProcessor(path, level), SCHEMA, "Append", "None"
-        )
+        letters = letters.repartition(shipment.shards, "shard")
+        letters = letters.mapInArrow(KeyedTask(path, level), SCHEMA)
     return letters

@@ -22,6 +22,8 @@ LOOPBACK = ("spark://127.0.0.1:", "spark://localhost:")
 
 DAEMON = "headrace.spark.daemon"  # the parent of Python workers, with our modules loaded
 
+ADAPTIVE = "spark.sql.adaptive.enabled"
+
 # Fixed when Spark starts.
 STARTING = {
     "spark.ui.enabled": "false",
@@ -40,10 +42,7 @@ FIXED = {
 }
 # Of a session; ours is a new one of the user's context, so that theirs stays as it is.
 RUNNING = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    ADAPTIVE: "false",  # it plans each stage of each batch anew
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing."
         "FileSystemBasedCheckpointFileManager"

@@ -41,6 +41,7 @@ class Shipment:
     tasks: int  # that may run at the same time
     stop_file: str  # if it is there, nothing more is read
     times: str  # the folder with the event times that tasks have reported
+    state: str  # the folder with the state of the shards
     capacity: int
     compiled: bool
     idle: float | None = None  # seconds after which a silent channel holds no windows back
@@ -53,11 +54,6 @@ class Shipment:
     def labels(self) -> list[int]:
         """The label of each shard."""
         return shard_labels(self.shards)
-
-    @cached_property
-    def shard_of(self) -> dict[int, int]:
-        """The shard of each label."""
-        return {label: shard for shard, label in enumerate(self.labels)}
 
     @cached_property
     def receivers(self) -> dict[str, int]:

@@ -24,6 +24,7 @@ from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import StagePlan
 
 from .errors import carry
+from .keyed_task import BATCH_ID
 from .planning import Offset, Planner, first_offset, knows_times, unpaced
 from .shipment import Shipment, receive, sender_of_channel
 from .wire import (
@@ -38,16 +39,16 @@ from .wire import (
     bundles,
     to_record_batch,
 )
+from .worker_memory import settle_worker
 
 if TYPE_CHECKING:  # the planner does without what computes: it is loaded where tasks read
     from headrace.stage.stage import Stage
 
 FORMAT = "headrace"
-POLL_ROWS = 65_536
+POLL_ROWS = 131_072
 POLL_SECONDS = 1.0
 PATIENCE = 300.0  # seconds for which a range that is known to be there may bring nothing
 SPLIT_SHIFT = 32  # serials of the letters of a split follow those of the split before
-BATCH_ID = "streaming.sql.batchId"  # what Spark calls the number of a micro-batch
 NO_CHANNEL = "none"  # stands for the channels of sources that a task does not read
 
 # Retrying helps against these, and only Spark can do it; everything else fails the same way again.
@@ -279,6 +280,7 @@ def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
     from headrace.stage.snapshot import Snapshot
     from headrace.stage.stage import Stage
 
+    settle_worker()
     key = (shipment.token, plan.number)
     idle = _idle_stages.get(key)
     if idle:
