@@ -23,7 +23,8 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     graph.py       a plan into units; building.py: into records
     query.py       what the host does for units; channels.py: for sources
     engine.py      the threads, and queries that come and go
-    life.py        the loop compiled, or interpreted for tests
+    loop.py        which plans the compiled loop can run, and how it is had soon
+    life.py        the loop compiled, or interpreted for tests and cold starts
     hosted.py      the same on Python threads, for strings and plain Python; splits.py: its splits
     histogram.py   latencies, counted by compiled code
     pace.py        when the rows of a source are due
