@@ -83,7 +83,7 @@ class ThreadRun:
             self._delivery.write(name, to_arrow(block))
 
     def _close(self) -> None:
-        self._sampling.stop()
+        self._sampling.close()
         for _, _, reader in self._channels:
             reader.close()
         for node in self.sources:

@@ -176,7 +176,7 @@ class NodeRun:
         self._done = not self._channels
 
     def _close(self) -> None:
-        self._sampling.stop()
+        self._sampling.close()
         for channel in self._channels:
             channel.close()
         for node in self.sources:

@@ -158,7 +158,7 @@ class Query:
             channels.close()
 
     def _close(self) -> None:
-        self._sampling.stop()
+        self._sampling.close()
         for node in self.sources:
             node.connector.close()
         self._delivery.close()

@@ -43,8 +43,9 @@ PASSES = 3  # over a sample; the first one warms up, and the shortest of the oth
 MOST_BLOCKS = 64  # that the rows of a sample may become; if they are more, samples get smaller
 MOST_KEYS = 1 << 16  # of the state of an operator in samples; then it begins anew
 LAST_COSTS = 63  # samples whose median cost is that of the kernel: it may have been interrupted
-BEGIN = 1.0  # seconds before the first one is asked for: a short run is left in peace
+BEGIN = 2.0  # seconds before the first one is asked for: a short run is left in peace
 PERIOD = 0.1  # seconds between two samples of a kernel
+JOIN_SECONDS = 20.0  # a kernel that is being compiled takes far less
 SECOND = 1_000_000_000
 
 
@@ -123,7 +124,8 @@ class _Alone:
 class OperatorSampler:
     """Measures the operators of a chain on samples of its input.
 
-    The kernels are made when the first sample is measured. `clock` gives nanoseconds.
+    The kernels are made when the first sample is measured; `stop` leaves off between two of them.
+    `clock` gives nanoseconds.
     """
 
     def __init__(
@@ -132,7 +134,9 @@ class OperatorSampler:
         compiled: bool = True,
         tables: Tables | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
+        stop: threading.Event | None = None,
     ) -> None:
+        self._stop = stop or threading.Event()
         self._nodes, self._compiled, self._clock = tuple(nodes), compiled, clock
         self._tables: Tables = {} if tables is None else tables
         self._alone: list[_Alone] = []
@@ -149,9 +153,10 @@ class OperatorSampler:
             self._most = max(self._most // MOST_BLOCKS, 1)
 
     def _measure(self, sample: Sample) -> None:
-        if not self._alone:
-            tables, clock = self._tables, self._clock
-            self._alone = [_Alone(n, self._compiled, tables, clock) for n in self._nodes]
+        for node in self._nodes[len(self._alone) :]:
+            if self._stop.is_set():
+                return
+            self._alone.append(_Alone(node, self._compiled, self._tables, self._clock))
         layout = Layout.of(self._nodes[0].inputs[0].schema)
         block = Block.allocate(layout, SAMPLE_ROWS)
         Feed(layout, sample.rows).fill(block, 0, min(sample.rows.num_rows, self._most))
@@ -250,21 +255,23 @@ class Sampling:
     `ask` asks the kernels for rows, `take` gives what they have kept aside. They keep some while
     the thread sleeps, so that it is not in the way of what is measured. It begins with `start`,
     which costs some kernels to be compiled where the cache has none of them, and ends soon after
-    `stop`, at worst when the kernel that it compiles is ready; nobody waits for it.
+    `stop`, at worst when the kernel that it compiles is ready; `close` waits for that.
     """
 
     def __init__(
         self, kernels: Mapping[str, Kernel], ask: Callable[[], None], take: Callable[[], Samples]
     ) -> None:
         self._ask, self._take = ask, take
+        self._stop = threading.Event()
         self._alone = {n: k.chain.last for n, k in kernels.items() if len(k.chain.nodes) == 1}
         self._samplers = {
-            name: OperatorSampler(kernel.chain.nodes, kernel.is_compiled, kernel.loaded_tables)
+            name: OperatorSampler(
+                kernel.chain.nodes, kernel.is_compiled, kernel.loaded_tables, stop=self._stop
+            )
             for name, kernel in kernels.items()
             if name not in self._alone
         }
         self._broken: set[str] = set()  # kernels whose rows cannot be measured
-        self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -276,6 +283,12 @@ class Sampling:
     def stop(self) -> None:
         """Measure no more. Does not wait."""
         self._stop.set()
+
+    def close(self) -> None:
+        """Measure no more, and wait until the thread has ended."""
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(JOIN_SECONDS)
 
     @property
     def is_stopped(self) -> bool:
@@ -292,7 +305,8 @@ class Sampling:
         return measured
 
     def _run(self) -> None:
-        self._stop.wait(BEGIN)
+        if self._stop.wait(BEGIN):
+            return
         self._ask()
         while not self._stop.wait(PERIOD):
             for name, sample in self._take():
