@@ -186,6 +186,8 @@ class Job:
     def _run(self) -> None:
         self.status = RUNNING
         try:
+            if self._watch is not None:
+                self._watch(self)  # a short run may be over before it is asked to stop
             ended = self._execution.run(self._turn)
             self.status = FINISHED if ended else STOPPED
         except Cancelled:

@@ -29,7 +29,7 @@ DISTINCT = list(dict.fromkeys(OPERATORS))
 IN_CI = 24
 IN_SOAK = 200
 PACKED = 24  # pipelines in a query, at most
-BATCH = 10  # rows that a channel gives to a micro-batch
+BATCH = 7  # rows that a channel gives to a micro-batch
 
 Case = tuple[list[Output], list[list[Row]]]  # a pipeline, and what it should give
 
