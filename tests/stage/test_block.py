@@ -68,6 +68,7 @@ def test_a_block_keeps_the_bytes_of_its_texts():
         pa.string_view(),
         pa.dictionary(pa.int32(), pa.string()),
     ):
+        gc.collect()
         before = pa.total_allocated_bytes()
         layout = Layout.of(Schema.of({"s": str}))
         block = filled(layout, pa.record_batch({"s": pa.array(words, kind)}))
