@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .archive import java_options
 from .errors import SparkError
 from .java import NoJava, find_java, use_java
 from .package import is_local, ship
@@ -83,6 +84,8 @@ def _opened(master: str | None, session: Any) -> SparkSession:
     settings = dict(STARTING)
     if master is None or is_local(master):
         settings["spark.python.daemon.module"] = DAEMON
+        if options := java_options():
+            settings["spark.driver.defaultJavaOptions"] = options
     else:
         settings.update(_of_cluster(master))
     for name, value in settings.items():
@@ -134,7 +137,7 @@ def is_running() -> bool:
     return loaded is not None and loaded.SparkContext._active_spark_context is not None
 
 
-def close_session() -> None:
+def close_session(wait: float = STOP_SECONDS) -> None:
     """Stop Spark, if it runs in this process, and wait until its Java has ended."""
     if not is_running():
         return
@@ -152,7 +155,7 @@ def close_session() -> None:
     SparkContext._gateway = SparkContext._jvm = None
     java.stdin.close()  # it ends when nobody can write to it any more
     try:
-        java.wait(STOP_SECONDS)
+        java.wait(wait)
     except subprocess.TimeoutExpired:
         java.kill()
         java.wait()
