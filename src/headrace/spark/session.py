@@ -31,11 +31,13 @@ STARTING = {
     "spark.log.level": "OFF",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.authenticate.socketTimeout": "60s",
+    "spark.python.unix.domain.socket.enabled": "true",  # Java and Python meet sooner
 }
 # What a user's own session may have otherwise, and what follows.
 FIXED = {
     "spark.python.daemon.module": (DAEMON, "Python workers take a second longer to start"),
     "spark.log.level": ("OFF", "Spark may write to the log when a job stops or fails"),
+    "spark.python.unix.domain.socket.enabled": ("true", "a small micro-batch takes longer"),
     "spark.python.authenticate.socketTimeout": (
         "60s",
         "on a machine with much to do, Python workers may be given up too early",
