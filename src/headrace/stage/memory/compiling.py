@@ -2,7 +2,7 @@
 
 What Numba does besides is for array expressions, closures, `literal_unroll` and other things that
 the code of this package does without; much of the time of a cold start went there. What users
-write, and the kernels around it, are compiled in full.
+write is compiled in full.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager
 from numba.core.typed_passes import (
+    InlineOverloads,
     IRLegalization,
     NativeLowering,
     NoPythonBackend,
@@ -41,6 +42,7 @@ STEPS = (
     ReconstructSSA,
     NopythonTypeInference,
     PreLowerStripPhis,
+    InlineOverloads,  # `present` and `only`, which users' values go through
     IRLegalization,
     NativeLowering,
     NoPythonBackend,
@@ -71,8 +73,8 @@ class PartCompiler(CompilerBase):
 
 
 def _is_ours(module: str) -> bool:
-    """Is it code of this package, rather than a user's function or a kernel that calls some?"""
-    return module.startswith("headrace.")
+    """Is it code of this package, or a kernel of its making, rather than a user's function?"""
+    return module.startswith(("headrace.", "headrace_cached_"))
 
 
 class WholeCompiler(PartCompiler):
