@@ -37,9 +37,11 @@ def test_workers_allocate_nothing():
         while time.monotonic() < deadline:
             time.sleep(0.05)
         after = rtsys.get_allocation_stats(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        assert job.progress().rows_in > rows
+        blocks = (job.progress().rows_in - rows) // 4096
+        assert blocks > 0
         assert after[0] == before[0]
-        assert after[1] - before[1] < 2000  # of Python and Arrow: every block would be hundreds
+        # some are of Python and Arrow; blocks that are touched anew have dozens of pages each
+        assert after[1] - before[1] < blocks
         assert job.cancel(SECONDS)
 
 
