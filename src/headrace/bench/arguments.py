@@ -112,6 +112,7 @@ def _add_ysb(kinds: Commands[argparse.ArgumentParser]) -> None:
         help="events per second, of all queries together; half: of the maximum, measured first",
     )
     ysb.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
+    ysb.add_argument("--windows", type=count, help="of 10 s that the table spans (default: 10)")
     ysb.add_argument("--prune", action="store_true", help="copy only the columns that are used")
     ysb.add_argument("--capacity", type=count, help="rows in a block (default: the engine's)")
     ysb.add_argument("--runs", type=count, default=1, help="so many in a row (default: 1)")
@@ -122,6 +123,8 @@ def _add_ysb(kinds: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _ysb(options: argparse.Namespace) -> int:
+    from headrace.workloads.ysb import ROUND_WINDOWS
+
     from . import ysb_command
     from .queries import How
     from .ysb import ROWS, Load
@@ -137,6 +140,7 @@ def _ysb(options: argparse.Namespace) -> int:
             half=options.rate == HALF,
             against_polars=options.against is not None,
             watch=options.watch,
+            windows=options.windows or ROUND_WINDOWS,
             as_json=options.json,
         )
     finally:

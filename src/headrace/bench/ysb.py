@@ -79,16 +79,14 @@ class Observed:
     resident: int | None  # bytes, at most
 
 
-EVENTS_PER_WINDOW = 4_000_000
-
-
 class YsbBench:
-    """Runs over one table of events, which is made once."""
+    """Runs over one table of events, which is made once and spans so many windows."""
 
-    def __init__(self, rows: int = ROWS, say: Said = say_nothing) -> None:
+    def __init__(
+        self, rows: int = ROWS, say: Said = say_nothing, windows: int = ysb.ROUND_WINDOWS
+    ) -> None:
         say(f"making {rows:,} rows")
-        # as many events in a window as come in 10 s at 400,000 a second
-        self.data = ysb.make(rows, windows=max(1, rows // EVENTS_PER_WINDOW))
+        self.data = ysb.make(rows, windows=windows)
 
     def measure(
         self,
@@ -162,6 +160,7 @@ class YsbBench:
             "cores_used": round(span.cores, 2),
             "load_before": others,
             "rows": self.data.events.num_rows,
+            "events_per_window": self.data.events.num_rows // self.data.windows,
             "data_bytes": self.data.events.nbytes,
             **_copied(outputs[0], how),
             "capacity": how.capacity,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from headrace.observe.numbers import milliseconds, short
 from headrace.observe.progress import live
+from headrace.workloads.ysb import ROUND_WINDOWS
 
 from .peers import import_polars
 from .queries import How
@@ -28,19 +29,20 @@ def run(
     half: bool = False,
     against_polars: bool = False,
     watch: bool = False,
+    windows: int = ROUND_WINDOWS,
     as_json: bool = False,
     console: Console | None = None,
 ) -> list[dict[str, Any]]:
     """Run the benchmark `runs` times, print what was found, and give it back.
 
-    half: measure the maximum first, then run at half of it. watch: the live table of the first
-    query instead of a line.
+    half: measure the maximum first, then run at half of it. windows: that the table spans. watch:
+    the live table of the first query instead of a line.
     """
     console = console or Console()
     if against_polars:
         import_polars()  # before rows are made in vain
     with saying("ysb", as_json, console) as say:
-        bench = YsbBench(load.rows, say)
+        bench = YsbBench(load.rows, say, windows)
     results = []
     for number in range(1, runs + 1):
         name = f"ysb, run {number} of {runs}" if runs > 1 else "ysb"
