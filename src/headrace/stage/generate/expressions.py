@@ -39,6 +39,7 @@ from .values import (
     compare,
     float_text,
     hash_code,
+    narrowed,
     nothing,
     received,
     zero,
@@ -182,7 +183,7 @@ class Scope:
         else:
             code = f"{INTEGER_OPERATIONS[op]}({left.word}, {right.word})"
             if kind.name == "date":
-                code = f"narrow({code}, -2147483648, 2147483647)"
+                code = narrowed(code, kind)
         if self.can_fail(expression):
             return self._guarded(kind, valid, (code,))
         return Value(kind, (self.writer.let(code),), valid)

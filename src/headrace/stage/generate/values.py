@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.plan.types import DataType
+from headrace.plan.types import DataType, int32
 
 from .writer import Value
 
@@ -88,12 +88,15 @@ def cast_code(operand: Value, kind: DataType) -> str:
         return f"{word} // {DAY}"
     if (source.name, kind.name) == ("date", "timestamp"):
         return f"multiply({word}, {DAY})"
-    if kind.name == "date":
-        return f"narrow({word}, -2147483648, 2147483647)"
-    if kind.is_integer and kind.name != "int64":
-        low, high = kind.integer_range
-        return f"narrow({word}, {low}, {high})"
-    return word
+    return narrowed(word, kind)
+
+
+def narrowed(word: str, kind: DataType) -> str:
+    """Code that checks whether an integer fits the type it is to have; all fit int64."""
+    if kind.name != "date" and (not kind.is_integer or kind.name == "int64"):
+        return word
+    low, high = (int32 if kind.name == "date" else kind).integer_range  # Arrow's days are int32
+    return f"narrow({word}, {low}, {high})"
 
 
 def argument(value: Value) -> str:
@@ -114,9 +117,4 @@ def received(code: str, kind: DataType) -> str:
         return f"to_float32(float(present({code})))"
     if kind.is_float:
         return f"float(present({code}))"
-    if kind.name == "date":
-        return f"narrow(present({code}), -2147483648, 2147483647)"
-    if kind.is_integer and kind.name != "int64":
-        low, high = kind.integer_range
-        return f"narrow(present({code}), {low}, {high})"
-    return f"present({code})"
+    return narrowed(f"present({code})", kind)
