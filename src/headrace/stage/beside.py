@@ -24,9 +24,10 @@ TIMEOUT = 60.0  # seconds
 LOOK_SECONDS = 0.02
 _PROGRAM = """
 import sys
-from headrace.stage.beside import Beside, named
-Beside(sys.argv[1]).load()
-named(sys.argv[2])()
+from headrace.stage.beside import beside, named
+name, then = sys.argv[1:]
+beside(name, then).load()
+named(then)()
 """
 _IS_BESIDE = "HEADRACE_BESIDE"  # set in the environment of the other process
 
@@ -50,7 +51,7 @@ class Beside:
     this process is started the next time.
     """
 
-    def __init__(self, name: str, then: str = "builtins:int") -> None:
+    def __init__(self, name: str, then: str) -> None:
         self._name = name
         self._fact = "compiled-" + name.replace(":", ".")
         self._lock = threading.Lock()
