@@ -22,20 +22,17 @@ from headrace.node.unit import (
     STARVED,
     WRITE,
     Edge,
-    QueryRecord,
+    is_cancelled,
 )
 from headrace.stage.clock import FOREVER
-from headrace.stage.memory.atomics import load_relaxed
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
 
 @compiled
 def run_pass(worker, unit):
     """Hand on rows and marks."""
-    query = QueryRecord(unit.query)
     while True:
-        cancelled = load_relaxed(query, "cancelled")
-        if cancelled != 0:
+        if is_cancelled(unit):
             return FINISHED
         if unit.phase == MARKING:
             answer = pass_mark(worker, unit)
@@ -84,10 +81,9 @@ class MergeRecord:
 def run_merge(worker, unit):
     """Hand on what slots give, split by split, in order: rows keep the order of their channel
     (Ordered, definition 5.1)."""
-    query, merge = QueryRecord(unit.query), MergeRecord(unit.task)
+    merge = MergeRecord(unit.task)
     while True:
-        cancelled = load_relaxed(query, "cancelled")
-        if cancelled != 0:
+        if is_cancelled(unit):
             return FINISHED
         if unit.phase == MARKING:  # three marks may follow the last rows of a split
             if not has_places(worker, unit.main):
@@ -170,10 +166,8 @@ def note_latency(unit, ns):
 @compiled
 def run_sink(worker, unit):
     """Rows are for the host."""
-    query = QueryRecord(unit.query)
     while True:
-        cancelled = load_relaxed(query, "cancelled")
-        if cancelled != 0:
+        if is_cancelled(unit):
             return FINISHED
         if next_input(unit) < 0:
             return STARVED

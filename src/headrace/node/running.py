@@ -44,7 +44,7 @@ from headrace.node.unit import (
     SAMPLE_WANTED,
     STARVED,
     Edge,
-    QueryRecord,
+    is_cancelled,
 )
 from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed, store_release
@@ -129,10 +129,8 @@ def take_mark(unit):
 @compiled
 def run_kernel(worker, unit):
     """See the top of this file."""
-    query = QueryRecord(unit.query)
     while True:
-        cancelled = load_relaxed(query, "cancelled")
-        if cancelled != 0:
+        if is_cancelled(unit):
             return FINISHED
         if unit.phase == NEXT:
             answer = begin_input(worker, unit)

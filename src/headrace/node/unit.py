@@ -14,7 +14,8 @@ anywhere and another worker goes on.
 from __future__ import annotations
 
 from headrace.node.port import Slice
-from headrace.stage.memory.records import i64, line, record
+from headrace.stage.memory.atomics import load_relaxed
+from headrace.stage.memory.records import compiled, i64, line, record
 
 SOURCE, KERNEL, PASS, MERGE, SINK = range(5)
 
@@ -42,6 +43,13 @@ class QueryRecord:
 
     cancelled: i64 = line()  # written by the control thread: stop at once
     draining: i64  # written by the control thread: read no more
+
+
+@compiled
+def is_cancelled(unit):
+    """Is the query of a unit to stop at once?"""
+    cancelled = load_relaxed(QueryRecord(unit.query), "cancelled")
+    return cancelled != 0
 
 
 @record
