@@ -14,7 +14,6 @@ from headrace.stage.blocks.layout import Layout
 from headrace.stage.clock import NEVER
 from headrace.stage.kernel import Kernel
 from headrace.stage.memory.calls import address_of
-from headrace.stage.windows import LAST
 
 from .channels import Channels
 from .graph import Graph, Out, Placed
@@ -39,22 +38,12 @@ class Made:
     placed: Placed
     record: Any
     ports: list[Any] = field(default_factory=list)  # of its edges
-    due: np.ndarray | None = None  # memory for addresses of windows
 
     @property
     def kernel(self) -> Kernel:
         """The kernel that it runs."""
         assert self.placed.kernel_unit is not None
         return self.placed.kernel_unit.kernel
-
-    def follow_windows(self) -> None:
-        """Tell compiled code about the windows that are open now."""
-        windows = self.kernel.windows
-        assert windows is not None
-        self.record.next_end = windows.next_end
-        if self.record.partial and (self.due is None or len(self.due) < len(windows.stores)):
-            self.due = np.zeros(2 * len(windows.stores) + 16, np.int64)
-            self.record.due = self.due.ctypes.data
 
 
 @dataclass(eq=False)
@@ -129,7 +118,7 @@ class Building:
         record, placed = unit.record, unit.placed
         ctypes.memmove(record.address, self._blank.address, Unit.size)
         record.kind, record.number = placed.kind, unit.number
-        record.watermark, record.next_end, record.seen = NEVER, LAST, time.monotonic_ns()
+        record.watermark, record.seen = NEVER, time.monotonic_ns()
         self._edges(unit)
         if placed.kind == SOURCE:
             self._source(unit, outs)
@@ -187,7 +176,6 @@ class Building:
         if chain.windowed is not None:
             record.advance = address_of(kernel.compiled_advance)
             record.partial = chain.windowed.phase == "partial"
-            unit.follow_windows()
 
     def _merge(self, unit: Made) -> None:
         merge, channels = MergeRecord.allocate(), self.channels[unit.placed.stage].all

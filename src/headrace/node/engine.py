@@ -256,7 +256,7 @@ class NodeEngine:
             unit = worker.stack[worker.depth - 1]
             query = self._queries.get(unit)
             if query is not None:
-                query.serve(unit, worker)
+                query.serve(unit)
 
 
 class OwnEngine:

@@ -14,11 +14,10 @@ from typing import Any
 from headrace.stage.memory.calls import address_of
 from headrace.stage.memory.records import interpreted
 
-from .emit import finish_mark, finish_slice, let_go
+from .emit import let_go
 from .loop import loop
 from .parking import stop_all, wake_all
 from .reading import fill_copied, fill_mixed, unlock
-from .running import next_input
 from .schedulers.hooks import ready
 from .worker import work
 
@@ -37,9 +36,7 @@ class Life:
     def _begin(self) -> None:
         self.work, self.ready = self.of(work), self.of(ready)
         self.stop_all, self.wake_all = self.of(stop_all), self.of(wake_all)
-        self.next_input, self.unlock = self.of(next_input), self.of(unlock)
-        self.let_go = self.of(let_go)
-        self.finish_slice, self.finish_mark = self.of(finish_slice), self.of(finish_mark)
+        self.unlock, self.let_go = self.of(unlock), self.of(let_go)
 
     def become_compiled(self) -> None:
         """Go over to the compiled life. Nobody may be inside one of the functions."""

@@ -15,10 +15,12 @@ from headrace.node.running import ENDED, GO_ON, STOPPED, next_input, pass_mark, 
 from headrace.node.ticks import now
 from headrace.node.unit import (
     BLOCKED,
+    FINISH,
     FINISHED,
     HOST,
     MARKING,
     NEXT,
+    ROWS,
     STARVED,
     WRITE,
     Edge,
@@ -165,21 +167,30 @@ def note_latency(unit, ns):
 
 @compiled
 def run_sink(worker, unit):
-    """Rows are for the host."""
+    """Rows are for the host, and so is the end of the last input."""
     while True:
         if is_cancelled(unit):
             return FINISHED
-        if next_input(unit) < 0:
+        if unit.phase == ROWS:  # the host has written them
+            unit.phase = NEXT
+        elif next_input(unit) < 0:
             return STARVED
-        slice, port = unit.slice, Port(Edge(unit.edges)[unit.reading].port)
-        if slice.kind == ROW_SLICE and slice.first == slice.last:
-            finish_slice(worker, port, slice, 0)
-            continue
-        if slice.kind == ROW_SLICE or slice.kind == END:
-            unit.request = WRITE
+        elif unit.slice.kind == ROW_SLICE and unit.slice.first < unit.slice.last:
+            unit.rows_in += unit.slice.last - unit.slice.first
+            unit.phase, unit.request = ROWS, WRITE
             return HOST
-        if slice.kind == SETTLED and slice.block != 0:
+        slice, port = unit.slice, Port(Edge(unit.edges)[unit.reading].port)
+        if slice.kind == ROW_SLICE:
+            finish_slice(worker, port, slice, slice.last - slice.first)
+            continue
+        kind = slice.kind
+        if kind == SETTLED and slice.block != 0:
             note_latency(unit, now() - slice.block)
-        elif slice.kind == MARKER:
+        elif kind == MARKER:
             note(Histogram(unit.markers), now() - slice.block)
         finish_mark(worker, port, slice)
+        if kind == END:
+            unit.ended += 1
+            if unit.ended == unit.edge_count:
+                unit.request = FINISH
+                return HOST

@@ -18,22 +18,19 @@ from .graph import Graph
 from .histogram import Histogram, Latencies
 from .life import Life
 from .memory import Memory
-from .port import END, Port, pending
-from .port import ROWS as ROW_SLICE
+from .port import pending
 from .reading import SplitRecord
 from .sampled import ask_for_samples, take_samples
 from .unit import (
-    CLOSE,
     FAILED,
-    FIRE,
+    FINISH,
     KERNEL,
     MAKE_ROOM,
-    MARKING,
     POLL,
     SINK,
     SOURCE,
+    TRIM,
     WRITE,
-    Edge,
     Output,
 )
 
@@ -166,72 +163,45 @@ class Query:
 
     # ---- what the host does for units --------------------------------------------------------
 
-    def serve(self, number: int, worker: Any) -> None:
+    def serve(self, number: int) -> None:
         """Do what a unit asks for; an error ends the query."""
         try:
             unit = self.units[number]
-            _SERVICES[unit.record.request](self, unit, worker)
+            _SERVICES[unit.record.request](self, unit)
         except BaseException as error:
             self.fail(error)
 
-    def _poll(self, unit: Made, worker: Any) -> None:
+    def _poll(self, unit: Made) -> None:
         assert self._made is not None
         channel = SplitRecord(unit.record.task).channel
         if self._made.channels[unit.placed.stage].poll(channel):
             others = [u for u in self.units.values() if u.placed.kind == SOURCE and u is not unit]
             self._engine.ready(other.number for other in others)
 
-    def _make_room(self, unit: Made, worker: Any) -> None:
-        kernel = unit.kernel
-        if unit.record.partial and kernel.task.needs_window:
-            kernel.windows.close([s for s in kernel.windows.stores.values() if s.count == 0])
-        kernel.make_room()
-        if kernel.windows is not None:
-            unit.follow_windows()
+    def _make_room(self, unit: Made) -> None:
+        unit.kernel.make_room()
 
-    def _fire(self, unit: Made, worker: Any) -> None:
-        if not unit.kernel.fire(unit.record.watermark):
-            unit.kernel.task.due_count = -1
-            unit.record.phase = MARKING
+    def _trim(self, unit: Made) -> None:
+        unit.kernel.windows.trim()
 
-    def _close_windows(self, unit: Made, worker: Any) -> None:
-        unit.kernel.close_fired()
-        unit.kernel.task.due_count = -1
-        unit.record.phase = MARKING
-        unit.follow_windows()
+    def _write(self, unit: Made) -> None:
+        """Give a sink the rows that it has come to."""
+        slice = unit.record.slice
+        rows = to_arrow(self._view(slice.block), first=slice.first, last=slice.last)
+        self._delivery.write(unit.placed.name, rows)
 
-    def _write(self, unit: Made, worker: Any) -> None:
-        """Give a sink all that waits for it."""
-        record, life = unit.record, self._life
-        while life.next_input(record) >= 0:
-            slice, port = record.slice, Port(Edge(record.edges)[record.reading].port)
-            if slice.kind == ROW_SLICE:
-                if slice.first < slice.last:
-                    record.rows_in += slice.last - slice.first
-                    rows = to_arrow(self._view(slice.block), first=slice.first, last=slice.last)
-                    self._delivery.write(unit.placed.name, rows)
-                life.finish_slice(worker, port, slice, slice.last - slice.first)
-            elif slice.kind == END:
-                life.finish_mark(worker, port, slice)
-                self._edge_ended(unit)
-            else:
-                record.turn = record.reading  # compiled code does the rest, and this first
-                return
+    def _finish(self, unit: Made) -> None:
+        """A sink has got everything."""
+        with self._lock:
+            self._open_sinks -= 1
+        if self._open_sinks == 0:
+            self._over.set()
 
     def _view(self, block: int) -> Any:
         assert self._made is not None
         return self._made.pools[NodeBlock(block).home].view(block)
 
-    def _edge_ended(self, unit: Made) -> None:
-        record = unit.record
-        record.ended += 1
-        if record.ended == record.edge_count:
-            with self._lock:
-                self._open_sinks -= 1
-            if self._open_sinks == 0:
-                self._over.set()
-
-    def _explain(self, unit: Made, worker: Any) -> None:
+    def _explain(self, unit: Made) -> None:
         """Raise the error of a row as the user should see it."""
         if unit.placed.kind == SOURCE:
             assert self._made is not None
@@ -279,9 +249,9 @@ class Query:
 _SERVICES = {
     POLL: Query._poll,
     MAKE_ROOM: Query._make_room,
-    FIRE: Query._fire,
-    CLOSE: Query._close_windows,
+    TRIM: Query._trim,
     WRITE: Query._write,
+    FINISH: Query._finish,
     FAILED: Query._explain,
 }
 

@@ -29,10 +29,8 @@ from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
     BLOCKED,
-    CLOSE,
     FAILED,
     FINISHED,
-    FIRE,
     FIRING,
     FLUSHING,
     HOST,
@@ -43,15 +41,25 @@ from headrace.node.unit import (
     SAMPLE_GIVEN,
     SAMPLE_WANTED,
     STARVED,
+    TRIM,
     Edge,
     is_cancelled,
 )
 from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed, store_release
 from headrace.stage.memory.calls import call
-from headrace.stage.memory.records import compiled, i64s
-from headrace.stage.store import Store
-from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Panes, Task
+from headrace.stage.memory.records import compiled
+from headrace.stage.panes import (
+    MOST_SPARE,
+    Panes,
+    close_panes,
+    closed_panes,
+    empty_panes,
+    lacks_pane,
+    open_pane,
+    panes_with,
+)
+from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
 
 GO_ON = -1
 ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
@@ -119,8 +127,7 @@ def take_mark(unit):
     if not over:
         mark.kind, mark.value = WATERMARK, least
     unit.watermark = least
-    fires = unit.advance != 0 and unit.next_end <= least
-    return FIRING if fires else MARKING
+    return FIRING if closes_windows(unit, least) else MARKING
 
 
 # ---- kernels -------------------------------------------------------------------------------
@@ -214,6 +221,8 @@ def run_rows(worker, unit):
         unit.phase = NEXT
         return GO_ON
     if answer == NEED_MEMORY:
+        if opens_window(unit):
+            return GO_ON
         unit.request = MAKE_ROOM
         return HOST
     return AGAIN
@@ -246,14 +255,39 @@ def pass_mark(worker, unit):
 
 
 @compiled
+def closes_windows(unit, watermark):
+    """Are there windows that end at or before a watermark?"""
+    if unit.advance == 0:
+        return False
+    return Panes(Task(unit.task).panes).next_end <= watermark
+
+
+@compiled
+def opens_window(unit):
+    """Open the window that the kernel lacks, if there is memory for it."""
+    task = Task(unit.task)
+    if task.needs_window == 0:
+        return False
+    panes = Panes(task.panes)
+    if unit.partial != 0:  # windows that were given out have stayed open
+        close_panes(panes, panes_with(panes, False))
+    if lacks_pane(panes):
+        return False
+    open_pane(panes, task.need_window)
+    task.needs_window = 0
+    return True
+
+
+@compiled
 def give_windows(worker, unit):
     """Give out windows: all, as partial results, or those that the watermark has closed."""
     task = Task(unit.task)
+    panes = Panes(task.panes)
     if task.due_count < 0:
-        if unit.phase == FIRING:
-            unit.request = FIRE
-            return HOST
-        begin_flush(unit, task)
+        firing = unit.phase == FIRING
+        count = closed_panes(panes, unit.watermark) if firing else panes_with(panes, True)
+        task.due, task.due_count, task.firing, task.place = panes.due, count, 0, 0
+        task.ordered = NOT_SELECTED
     if not bind_outputs(worker, unit):
         return BLOCKED
     status, answer = call(unit.advance, unit.task)
@@ -266,37 +300,19 @@ def give_windows(worker, unit):
         return HOST
     if answer != CONSUMED:
         return AGAIN
+    return forget_windows(unit, task, panes)
+
+
+@compiled
+def forget_windows(unit, task, panes):
+    """What was given out is over: partial results go on, in windows that stay open."""
     if unit.phase == FIRING:
-        unit.request = CLOSE
-        return HOST
-    empty_windows(task)
+        close_panes(panes, task.due_count)
+    else:
+        empty_panes(panes, task.due_count)
     task.due_count = -1
     unit.phase = MARKING
-    return GO_ON
-
-
-@compiled
-def begin_flush(unit, task):
-    """All windows that have something in them are due."""
-    panes, due = Panes(task.panes), i64s(unit.due)
-    slots, count = i64s(panes.directory), 0
-    for at in range(panes.mask + 1):
-        if slots[at] != 0 and Store(slots[at]).count > 0:
-            due[count] = slots[at]
-            count += 1
-    task.due, task.due_count, task.firing, task.place = unit.due, count, 0, 0
-    task.ordered = NOT_SELECTED
-
-
-@compiled
-def empty_windows(task):
-    """What was given out is forgotten; the windows stay open, under a new serial."""
-    panes, due = Panes(task.panes), i64s(task.due)
-    for k in range(task.due_count):
-        store = Store(due[k])
-        slots = i64s(store.index)
-        for at in range(store.mask + 1):
-            slots[at] = 0
-        store.count, store.changes, store.old_index = 0, 0, 0
-        panes.opened += 1
-        store.serial = panes.opened
+    if panes.spares <= MOST_SPARE:
+        return GO_ON
+    unit.request = TRIM
+    return HOST

@@ -34,7 +34,7 @@ NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
 NO_SAMPLE, SAMPLE_WANTED, SAMPLE_GIVEN = range(3)
 
 # Unit.request
-NO_REQUEST, POLL, MAKE_ROOM, FIRE, CLOSE, WRITE, FAILED = range(7)
+NO_REQUEST, POLL, MAKE_ROOM, TRIM, WRITE, FINISH, FAILED = range(7)
 
 
 @record
@@ -116,9 +116,7 @@ class Unit:
     least: i64  # and the least watermark that it brought
     ended: i64  # edges that have ended
     watermark: i64
-    next_end: i64 = line()  # of the window that closes first
-    due: i64  # memory for the addresses of windows, made by the host
-    wake_at: i64  # run it again then, in ns; 0: no need
+    wake_at: i64 = line()  # run it again then, in ns; 0: no need
     finished: i64
     seen: i64  # ns: the end of its last run
     begun: i64  # the kernel has been called for the slice in work

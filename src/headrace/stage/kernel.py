@@ -317,14 +317,10 @@ class Kernel:
         while answer == NEED_MEMORY:
             self.make_room()
             answer = self._advance(self._address)
-        if answer == CONSUMED:
-            self.close_fired()
+        if answer == CONSUMED:  # they have been given out
+            self.windows.close(self._due)
+            self._due = []
         return answer
-
-    def close_fired(self) -> None:
-        """The windows that were fired have been given out."""
-        self.windows.close(self._due)
-        self._due = []
 
     # ---- errors ------------------------------------------------------------------------------
 

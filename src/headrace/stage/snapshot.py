@@ -169,8 +169,8 @@ class KernelState:
         windows = self.kernel.windows
         if windows is not None:
             header["open"] = sorted(windows.stores)
-            header["fresh"] = sorted(windows.fresh & set(windows.stores))
-            windows.fresh.clear()
+            header["fresh"] = windows.fresh()
+            windows.note_snapshot()
         return OperatorState(header, rows)
 
     def _no_rows(self) -> pa.RecordBatch:
@@ -191,7 +191,7 @@ class KernelState:
         for _, store in self._stores():
             store.next_epoch()
         if self.kernel.windows is not None:
-            self.kernel.windows.fresh.clear()
+            self.kernel.windows.note_snapshot()
 
     def _enter(self, rows: pa.RecordBatch, header: dict[str, Any]) -> None:
         names = self.columns.schema.names
@@ -203,10 +203,11 @@ class KernelState:
         gone = set(windows.stores) - set(header["open"]) | set(header["fresh"])
         windows.close([store for start, store in windows.stores.items() if start in gone])
         starts = rows.column(WINDOW).to_numpy()
+        known = windows.stores
         for start in header["open"]:
             chosen = rows.filter(pa.array(starts == start))
-            if chosen.num_rows or start not in windows.stores:
-                store = windows.stores.get(start) or windows.open(start)
+            if chosen.num_rows or start not in known:
+                store = known.get(start) or windows.open(start)
                 self._load(store, chosen.select(names))
 
     def _load(self, store: KeyedStore | None, rows: pa.RecordBatch) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .memory.instructions import prefetch
+from .memory.instructions import clear_bytes, prefetch
 from .memory.records import LINE, compiled, i32s, i64, i64s, line, record
 from .strings.heap import Heap, new_heap
 from .strings.words import SHORT, byte_length, equal_words, keep_words
@@ -58,6 +58,7 @@ class Store:
     wanted: i64  # bytes of string that did not fit
     repeated: i64  # row whose key was there already
     initial: i64  # address of a user state record as it is in the beginning
+    next: i64  # of a spare store (`panes`): the next one
 
 
 @compiled
@@ -150,6 +151,16 @@ def add_number(store, key_hash):
 
 
 @compiled
+def clear_store(store):
+    """Forget all records but keep the memory."""
+    store.count = 0
+    store.changes = 0
+    store.old_index = 0
+    store.window = NO_WINDOW
+    clear_bytes(store.index, (store.mask + 1) * SLOT_BYTES)
+
+
+@compiled
 def note_change(store, entry, number):
     """Remember that a record was changed in this interval; `entry` has an `epoch`."""
     if entry.epoch != store.epoch:
@@ -222,12 +233,8 @@ class KeyedStore:
         if self.keeps_text:
             self._add_heap(HEAP_BYTES)
 
-    def clear(self) -> None:
-        """Forget all records but keep the memory; string bytes go to whoever still reads them."""
-        header = self.header
-        header.count = header.changes = header.old_index = 0
-        header.window = NO_WINDOW
-        self._index[:] = 0
+    def leave_strings(self) -> None:
+        """The bytes of strings go to whoever still reads them; new ones get new memory."""
         if self.keeps_text:
             self.heaps = []
             self._add_heap(HEAP_BYTES)

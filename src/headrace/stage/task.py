@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from .memory.records import array, compiled, i64, i64s, line, record
-from .store import Store
-from .strings.hashing import hash_int
+from .memory.records import array, compiled, i64, line, record
 
 # What a kernel answers. An error at a row is raised; `task.row` says which row it was.
 CONSUMED = 0  # all input is done
@@ -62,27 +60,6 @@ class Task:
     order: i64  # scratch memory for sorting
     order_room: i64  # records it is large enough for
     ordered: i64  # where in it the sorted records lie; -1: not sorted yet
-
-
-@record
-class Panes:
-    """The open windows of an aggregate: an open-addressing table of stores by window start."""
-
-    directory: i64
-    mask: i64
-    opened: i64  # windows so far, and how often one was emptied: the next serial
-
-
-@compiled
-def find_pane(panes, start):
-    """The address of the store of a window, or 0."""
-    slots = i64s(panes.directory)
-    at = hash_int(start) & panes.mask
-    while slots[at] != 0:
-        if Store(slots[at]).window == start:
-            return slots[at]
-        at = (at + 1) & panes.mask
-    return 0
 
 
 @compiled

@@ -44,6 +44,7 @@ from .memory.records import (
     interpreted,
     make_record,
 )
+from .panes import Panes, find_pane
 from .store import (
     NO_WINDOW,
     NUMBER_SHIFT,
@@ -88,9 +89,7 @@ from .task import (
     NOT_SELECTED,
     OUTPUT_FULL,
     RUNNING,
-    Panes,
     Task,
-    find_pane,
     window_start,
 )
 

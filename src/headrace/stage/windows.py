@@ -1,87 +1,113 @@
-"""The open windows of an aggregate, each with its own store."""
+"""The memory of the open windows of an aggregate: each has its own store."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from headrace.plan.nodes import Tumbling
 
+from .memory.records import interpreted
+from .panes import LAST, MOST_SPARE, Panes, close_panes, enter_pane, lacks_pane, open_pane
 from .store import KeyedStore
-from .strings.hashing import hash_int
-from .task import Panes
 
 FIRST_SLOTS = 16
-LAST = (1 << 63) - 1  # later than every window
-MOST_SPARE = 8  # closed windows whose memory is kept for new ones
+
+
+@cache
+def _by_host(function: Any) -> Callable[..., Any]:
+    """The host opens and closes few windows: no machine code is loaded for them."""
+    return interpreted(function)
 
 
 class OpenWindows:
-    """Stores by window start. Compiled code finds them through `panes`; only the host adds some."""
+    """Owns the stores. Compiled code finds them, and opens and closes windows, through `panes`."""
 
     def __init__(self, entry: Any, window: Tumbling, *, keeps_text: bool) -> None:
         self._entry, self._window, self._keeps_text = entry, window, keeps_text
-        self.stores: dict[int, KeyedStore] = {}  # by window start
-        self._by_address: dict[int, KeyedStore] = {}
-        self._spare: list[KeyedStore] = []
-        self.fresh: set[int] = set()  # windows opened since the last snapshot
-        self.next_end = LAST  # the end of the window that closes first
+        self._owned: dict[int, KeyedStore] = {}  # open or spare, by the address of their header
+        self._saved = 0  # the serial of the last window before the last snapshot
         self.panes = Panes.allocate()
-        self._lay_out()
+        self.panes.size = window.size
+        self._lay_out(FIRST_SLOTS)
+
+    @property
+    def stores(self) -> dict[int, KeyedStore]:
+        """Those of open windows, by window start; for other threads, as far as can be seen."""
+        found = map(self._owned.get, self._open_addresses())
+        return {store.header.window: store for store in found if store is not None}
+
+    def _open_addresses(self) -> list[int]:
+        return self._directory[self._directory != 0].tolist()
+
+    @property
+    def next_end(self) -> int:
+        """The end of the window that closes first."""
+        return self.panes.next_end
 
     def open(self, start: int) -> KeyedStore:
         """A store for a window that has none."""
-        store = self._spare.pop() if self._spare else self._new()
-        self.panes.opened += 1
-        store.header.window, store.header.serial = start, self.panes.opened
-        self.fresh.add(start)
-        self.next_end = min(self.next_end, start + self._window.size)
-        self.stores[start] = self._by_address[store.header.address] = store
-        if 2 * len(self.stores) > len(self._directory):
-            self._lay_out()
-        else:
-            self._enter(start, store)
-        return store
+        if _by_host(lacks_pane)(self.panes):
+            self.make_room()
+        return self._owned[_by_host(open_pane)(self.panes, start)]
 
-    def _new(self) -> KeyedStore:
-        return KeyedStore(self._entry, keeps_text=self._keeps_text)
+    def make_room(self) -> None:
+        """Room for at least one more window."""
+        panes = self.panes
+        if panes.spare == 0:
+            store = KeyedStore(self._entry, keeps_text=self._keeps_text)
+            self._owned[store.header.address] = store
+            panes.spare, panes.spares = store.header.address, 1
+        slots = len(self._directory)
+        if 2 * (panes.count + 1) > slots:
+            self._lay_out(2 * slots)
+
+    def _lay_out(self, slots: int) -> None:
+        """A directory of so many slots, with the windows that are open."""
+        panes = self.panes
+        before = self._open_addresses() if panes.count else []
+        self._directory, self._due = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+        panes.directory, panes.due = self._directory.ctypes.data, self._due.ctypes.data
+        panes.mask, panes.count, panes.next_end = slots - 1, 0, LAST
+        for address in before:
+            _by_host(enter_pane)(panes, address)
 
     def at(self, address: int) -> KeyedStore:
         """The store whose header lies at an address."""
-        return self._by_address[address]
+        return self._owned[address]
 
     def due(self, watermark: int | None) -> list[KeyedStore]:
         """Stores of the windows that end at or before a watermark (None: all), in order."""
-        size = self._window.size
-        starts = sorted(s for s in self.stores if watermark is None or s + size <= watermark)
-        return [self.stores[start] for start in starts]
+        size, stores = self._window.size, self.stores
+        starts = sorted(s for s in stores if watermark is None or s + size <= watermark)
+        return [stores[start] for start in starts]
 
     def close(self, stores: list[KeyedStore]) -> None:
         """Forget windows; their memory is used again."""
+        self._due[: len(stores)] = [store.header.address for store in stores]
+        _by_host(close_panes)(self.panes, len(stores))
         for store in stores:
-            del self.stores[store.header.window]
-            del self._by_address[store.header.address]
-            if len(self._spare) < MOST_SPARE:
-                store.clear()
-                self._spare.append(store)
-        if stores:
-            self.next_end = min(self.stores) + self._window.size if self.stores else LAST
-            self._lay_out()
+            store.leave_strings()
+        self.trim()
 
-    def _lay_out(self) -> None:
-        """Write the directory anew."""
-        slots = FIRST_SLOTS
-        while slots < 4 * len(self.stores):
-            slots *= 2
-        self._directory = np.zeros(slots, np.int64)
-        self.panes.directory, self.panes.mask = self._directory.ctypes.data, slots - 1
-        for start, store in self.stores.items():
-            self._enter(start, store)
+    def trim(self) -> None:
+        """Give back the memory of spare stores, but for a few."""
+        panes = self.panes
+        while panes.spares > MOST_SPARE:
+            store = self._owned.pop(panes.spare)
+            panes.spare = store.header.next
+            panes.spares -= 1
 
-    def _enter(self, start: int, store: KeyedStore) -> None:
-        mask = len(self._directory) - 1
-        at = hash_int(start) & mask
-        while self._directory[at]:
-            at = (at + 1) & mask
-        self._directory[at] = store.header.address
+    # ---- snapshots ---------------------------------------------------------------------------
+
+    def fresh(self) -> list[int]:
+        """Windows opened since the last snapshot, in order."""
+        stores = self.stores.items()
+        return sorted(start for start, store in stores if store.header.serial > self._saved)
+
+    def note_snapshot(self) -> None:
+        """What is open now is known to a snapshot."""
+        self._saved = self.panes.opened

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -266,10 +267,10 @@ def to_arrow(
     schema, rows = block.layout.schema, range(first, block.rows if last is None else last)
     chosen = range(len(schema)) if names is None else [schema.index(name) for name in names]
     arrays = [_array(block, i, rows) for i in chosen]
-    kept = schema if names is None else schema.select(names)
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
-    return pa.RecordBatch.from_arrays(arrays, schema=kept.to_arrow())
+    kept = block.layout.arrow_schema if names is None else schema.select(names).to_arrow()
+    return pa.RecordBatch.from_arrays(arrays, schema=kept)
 
 
 def _array(block: Block, i: int, rows: range) -> pa.Array:
@@ -283,8 +284,14 @@ def _array(block: Block, i: int, rows: range) -> pa.Array:
     elif column.kind == "flag":
         parts = [pa.py_buffer(_bits(block.values(i)[some]))]
     else:
-        parts = [pa.py_buffer(block.values(i)[some].copy())]
+        parts = [_copied(block.address_of(i) + rows.start * column.width, len(rows) * column.width)]
     return pa.Array.from_buffers(column.type.to_arrow(), len(rows), [bitmap, *parts], nulls)
+
+
+def _copied(address: int, count: int) -> pa.Buffer:
+    buffer = pa.allocate_buffer(count)
+    ctypes.memmove(buffer.address, address, count)
+    return buffer
 
 
 def _bits(flags: np.ndarray) -> np.ndarray:

@@ -144,6 +144,10 @@ class Block:
         """The ColumnRef of the i-th column."""
         return self.record.columns[i]
 
+    def address_of(self, i: int) -> int:
+        """Where the values of the i-th column lie."""
+        return self.address + self._template.offsets[i][0]
+
     def values(self, i: int) -> np.ndarray:
         """The i-th column as a NumPy array over the block's memory, unused rows included."""
         return self._view(self._template.offsets[i][0], NUMPY[self.layout.columns[i].kind])

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType
@@ -112,6 +113,11 @@ class Layout:
     def schema(self) -> Schema:
         """The names and types of the columns."""
         return Schema(tuple(Field(column.name, column.type) for column in self.columns))
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The same for Arrow."""
+        return self.schema.to_arrow()
 
     def begins_with(self, other: Layout) -> bool:
         """Are the first columns those of another layout?"""

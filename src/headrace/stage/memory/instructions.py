@@ -100,6 +100,11 @@ def copy_bytes(target: int, source: int, count: int) -> None:
     ctypes.memmove(target, source, count)
 
 
+def clear_bytes(target: int, count: int) -> None:
+    """Fill memory with zeros."""
+    ctypes.memset(target, 0, count)
+
+
 def _emit_half_word(context, b, address):
     half = ir.IntType(32)
     return b.sext(b.load(b.inttoptr(address, half.as_pointer()), align=1), WORD)
@@ -121,6 +126,10 @@ def _emit_copy(context, b, target, source, count):
     cgutils.raw_memcpy(b, b.inttoptr(target, BYTES), b.inttoptr(source, BYTES), count, 1)
 
 
+def _emit_clear(context, b, target, count):
+    cgutils.memset(b, b.inttoptr(target, BYTES), count, 0)
+
+
 teach_instruction(signed, 1, types.int64, lambda context, b, x: x)
 teach_instruction(
     word,
@@ -134,3 +143,4 @@ teach_instruction(swap_bytes, 1, types.int64, lambda context, b, x: b.bswap(x))
 teach_instruction(prefetch, 1, types.none, _prefetching(_ALL_CACHES))
 teach_instruction(prefetch_for_later, 1, types.none, _prefetching(_OUTER_CACHES))
 teach_instruction(copy_bytes, 3, types.none, _emit_copy)
+teach_instruction(clear_bytes, 2, types.none, _emit_clear)
