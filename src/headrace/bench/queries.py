@@ -147,12 +147,18 @@ class Queries:
 
     def rows(self) -> list[int]:
         """How many rows each query has read."""
-        found = [job.progress() for job in self.jobs]
-        return [0 if progress is None else progress.rows_in for progress in found]
+        return [_rows_in(job) for job in self.jobs]
 
     def await_rows(self) -> float:
         """Wait until every query has read rows; gives when, or the start if all are over by now."""
-        self.await_that(lambda: all(self.rows()))
+        waiting = list(self.jobs)
+
+        def all_have_rows() -> bool:
+            while waiting and _rows_in(waiting[-1]):
+                waiting.pop()
+            return not waiting
+
+        self.await_that(all_have_rows)
         return self.started if self.are_over else time.perf_counter()
 
     @property
@@ -190,3 +196,8 @@ class Queries:
         for job in self.jobs:
             if not job.await_termination(max(0.0, until - time.perf_counter())):
                 raise BenchError(f"a query did not end within {timeout:g} s")
+
+
+def _rows_in(job: Any) -> int:
+    progress = job.progress()
+    return 0 if progress is None else progress.rows_in
