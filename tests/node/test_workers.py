@@ -6,7 +6,6 @@ of its ways: full ports, empty pools, splits of one row, suspended rows, windows
 
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -24,8 +23,7 @@ from headrace.node.life import Life
 from headrace.node.loop import runs_compiled
 from headrace.node.passing import run_sink
 from headrace.node.port import END, MARKER, new_port, pending, push_mark
-from headrace.node.query import Query
-from headrace.node.unit import HOST, Edge, QueryRecord, Unit
+from headrace.node.unit import FINISH, HOST, STARVED, Edge, QueryRecord, Unit
 from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
@@ -142,25 +140,22 @@ def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):
     assert [-n for n in found if n < 0] == numbers[1:]
 
 
-def test_a_sink_with_rows_here_and_a_mark_there_goes_on():
-    """The host takes the rows and compiled code the mark, each looking at its own first."""
+def test_a_sink_ends_with_the_last_of_its_inputs():
+    """A mark or an end on one edge keeps no other edge waiting, and the host hears of the end once."""
     life, unit, edges = Life(False), Unit.allocate(), Edge.allocate(2)
     ports, query, markers = [new_port(2), new_port(2)], QueryRecord.allocate(), Histogram.allocate()
     for edge, port in zip(edges_of(edges), ports, strict=True):
         edge.port = port.address
     unit.query, unit.edges, unit.edge_count = query.address, edges.address, 2
     unit.markers, unit.turn = markers.address, 1
+    run = life.of(run_sink)
     push_mark(ports[0], MARKER, 0, 0)
     push_mark(ports[1], END, 0, 0)
-    ended = []
-    host = SimpleNamespace(_life=life, _edge_ended=ended.append)
-    made = SimpleNamespace(record=unit, placed=None)
-    run = life.of(run_sink)  # it looks at the end first, and the host then at the marker
-    for _ in range(4):
-        if run(None, unit) == HOST:
-            Query._write(host, made, None)
+    assert run(None, unit) == STARVED and markers.count == 1
+    push_mark(ports[0], END, 0, 0)
+    assert (run(None, unit), unit.request) == (HOST, FINISH)
+    assert run(None, unit) == STARVED
     assert [pending(port) for port in ports] == [0, 0]
-    assert markers.count == 1 and ended == [made]
 
 
 def edges_of(edges):
