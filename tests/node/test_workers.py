@@ -140,8 +140,23 @@ def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):
     assert [-n for n in found if n < 0] == numbers[1:]
 
 
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "interpreted"])
+@pytest.mark.parametrize("bound", [0, 300, 10_000])
+def test_many_windows_are_open_at_once(compiled, bound):
+    """More than the directory has room for at first, and more than are kept for later; they close
+    one by one, some at a time, or all together at the end."""
+    times = [10 * n + (7 * n) % 5 for n in range(400)]
+    rows = hr.read.memory({"time": times, "key": [n % 3 for n in range(400)]})
+    windows = rows.with_watermark("time", bound).key_by("key").window(hr.tumbling(20))
+    collected = windows.agg(n=hr.count(), last=hr.max("time")).write.collect()
+    (expected,) = naive([collected])
+    job = hr.start(collected, engine="node", workers=2, capacity=16, compiled=compiled)
+    assert job.await_termination(SECONDS), "it does not end"
+    assert_same(rows_of(collected.result()), expected, ordered=True)
+
+
 def test_a_sink_ends_with_the_last_of_its_inputs():
-    """A mark or an end on one edge keeps no other edge waiting, and the host hears of the end once."""
+    """What comes on one edge keeps no other one waiting, and the host hears of the end once."""
     life, unit, edges = Life(False), Unit.allocate(), Edge.allocate(2)
     ports, query, markers = [new_port(2), new_port(2)], QueryRecord.allocate(), Histogram.allocate()
     for edge, port in zip(edges_of(edges), ports, strict=True):
