@@ -47,15 +47,18 @@ def aim(ahead, feed_address, offset, count):
 
 
 @compiled
-def look_ahead(ahead, lines):
-    """Ask for some more lines of a column; the last ones may lie behind its end."""
-    at = ahead.at
-    if at >= ahead.stop:
+def look_ahead(ahead, at, stop, lines):
+    """Ask for some more lines of a column; the last ones may lie behind its end.
+
+    Gives what is left of the column. Kernels keep that in locals: in memory, each row would wait
+    for what the row before it has written there.
+    """
+    if at >= stop:
         if ahead.place >= ahead.count:
-            return
+            return at, stop
         wanted = ahead.ranges[ahead.place]
         ahead.place += 1
-        at, ahead.stop = wanted.at, wanted.stop
+        at, stop = wanted.at, wanted.stop
     for k in range(lines):
         prefetch_for_later(at + k * LINE)
-    ahead.at = at + lines * LINE
+    return at + lines * LINE, stop

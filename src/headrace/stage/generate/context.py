@@ -166,12 +166,16 @@ class Context:
     def look_ahead(self, lines: int = 1) -> None:
         """Ask for rows that the source copies next (`ahead`)."""
         if self.chain.reads_source:
-            self.writer.line(f"look_ahead(ahead, {lines})")
+            self.writer.line(
+                f"coming, coming_stop = look_ahead(ahead, coming, coming_stop, {lines})"
+            )
 
     # ---- rows out ----------------------------------------------------------------------------
 
     def keep_counts(self) -> None:
-        """Say how many rows the output blocks have now."""
+        """Say how many rows the output blocks have now, and what was asked for."""
+        if self.chain.reads_source:
+            self.writer.line("ahead.at, ahead.stop = coming, coming_stop")
         if self.has_output:
             self.writer.line("out.rows = written")
         if self.chain.late_wanted:
@@ -245,6 +249,7 @@ class Context:
         head.line("first = task.first")
         if self.chain.reads_source:
             head.line("ahead = Ahead(task.ahead)")
+            head.line("coming, coming_stop = ahead.at, ahead.stop")
         bind_columns(head, "in", "block", self._input, self._inputs, first="first")
         if self.has_output:
             bind_output(head, "out", "task.output", "written", "room", chain.last.schema)
