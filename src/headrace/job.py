@@ -252,6 +252,18 @@ class Engine:
         """How many threads there are."""
         return self._engine.workers
 
+    @property
+    def is_warm(self) -> bool:
+        """Is all machine code there? With an empty cache the workers' loop is interpreted at first,
+        for some seconds.
+
+        >>> import headrace as hr
+        >>> with hr.Engine(workers=1) as engine:
+        ...     engine.is_warm in (True, False)
+        True
+        """
+        return self._engine.is_warm
+
     def submit(
         self,
         *outputs: Output,

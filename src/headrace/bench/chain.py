@@ -69,6 +69,7 @@ def run_chain(operators: int, rows: int, how: How, table_rows: int = TABLE_ROWS)
         queries.await_end(END_SECONDS)
         seconds = time.perf_counter() - started
         counted = queries.jobs[0].progress().rows_in
+        queries.await_warm()  # for the runs after this one
     found = pa.Table.from_batches(passed, output.node.schema.to_arrow())
     rounds = -(-rows // table_rows)
     right = counted == rows and found.num_rows == rounds

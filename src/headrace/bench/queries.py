@@ -161,6 +161,15 @@ class Queries:
         self.await_that(all_have_rows)
         return self.started if self.are_over else time.perf_counter()
 
+    def await_warm(self) -> None:
+        """Wait until nothing is compiled any more: a first start has an empty cache."""
+        until = time.perf_counter() + START_SECONDS
+        while self._how.engine == "node" and not self._engine.is_warm:
+            self.raise_errors()
+            if time.perf_counter() > until:
+                raise BenchError(f"the engine was not compiled within {START_SECONDS:g} s")
+            time.sleep(POLL_SECONDS)
+
     @property
     def are_over(self) -> bool:
         """Have all queries come to their end?"""

@@ -94,6 +94,11 @@ class NodeEngine:
         made.turn.worker = number
         return made
 
+    @property
+    def is_warm(self) -> bool:
+        """Do the workers run machine code, and is nothing compiled beside them?"""
+        return self.life.is_compiled and not loop().is_busy
+
     def __enter__(self) -> NodeEngine:
         return self
 

@@ -70,6 +70,11 @@ class Beside:
         self.load()
         return True
 
+    @property
+    def is_busy(self) -> bool:
+        """Is the other process still at work, on this or on what comes after it?"""
+        return self._process is not None and self._process.poll() is None
+
     def load(self) -> None:
         """Load the function from the disk cache, or compile it here."""
         from numba import types
