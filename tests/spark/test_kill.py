@@ -41,10 +41,24 @@ def committed(folder: Path) -> int:
     return max((int(path.name) for path in numbers if path.name.isdigit()), default=-1)
 
 
+def without(*names: str, folder: Path) -> dict[str, str]:
+    """Our environment, for a job that finds none of these packages, nor do its workers."""
+    for name in names:
+        package = folder / name
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").write_text(f"raise ImportError('{name} is not for this job')\n")
+    given = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [given])])}
+
+
 def start(folder: Path, size: Size) -> subprocess.Popen:
+    """Start the job, with no more packages than headrace requires."""
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "tests.spark.killed_job", str(folder), str(size.batch_rows)]
-    return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    environment = without("pandas", "google", folder=folder / "absent")  # google.protobuf, that is
+    return subprocess.Popen(
+        command, cwd=root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 def kill_tree(process: subprocess.Popen) -> None:

@@ -26,6 +26,7 @@ from headrace.connect.spark_frame import CHANNEL, SparkFrame
 from headrace.plan.nodes import WATERMARK, Node, Source, transform
 from headrace.plan.planner import StagePlan
 
+from .arrow_map import map_in_arrow
 from .session import ADAPTIVE, RUNNING
 from .shipment import Shipment, receive, sender_of_channel
 from .told_times import tell, told_before
@@ -83,7 +84,7 @@ class Frames:
         for node in self._nodes:
             rows = in_session(node.connector.selected(_names(node)), session)
             ended = not node.connector.is_streaming
-            made.append(rows.mapInArrow(FrameStage(path, node.name, ended), SCHEMA))
+            made.append(map_in_arrow(rows, FrameStage(path, node.name, ended), SCHEMA))
         return made
 
     def rows(self, path: str, schema: StructType) -> DataFrame:
@@ -91,7 +92,7 @@ class Frames:
         made = []
         for node in self._nodes:
             rows = node.connector.selected(_names(node))
-            made.append(rows.mapInArrow(RowStage(path, node.name), schema))
+            made.append(map_in_arrow(rows, RowStage(path, node.name), schema))
         return reduce(lambda one, other: one.union(other), made)
 
 

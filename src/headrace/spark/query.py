@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from .arrow_map import map_in_arrow
 from .frames import Frames
 from .shipment import Shipment
 from .wire import SCHEMA
@@ -28,5 +29,5 @@ def all_letters(session: Any, shipment: Shipment, frames: Frames, path: str) -> 
     letters = reduce(lambda one, other: one.union(other), sent)
     for level in range(len(shipment.levels)):
         letters = letters.repartition(shipment.shards, "shard")
-        letters = letters.mapInArrow(KeyedTask(path, level), SCHEMA)
+        letters = map_in_arrow(letters, KeyedTask(path, level), SCHEMA)
     return letters
