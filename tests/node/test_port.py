@@ -25,7 +25,6 @@ from headrace.node.port import (
     push_rows,
     release_consumer,
     release_producer,
-    reschedule_limit,
     room_wanted,
     try_push,
     want_room,
@@ -95,7 +94,6 @@ def test_an_open_slice_ends_before_its_limit(how):
 def test_a_capacity_that_is_no_power_of_two_is_refused():
     with pytest.raises(ValueError, match="power of two, not 3"):
         new_port(3)
-    assert [reschedule_limit(new_port(capacity)) for capacity in (1, 2, 8, 64)] == [1, 1, 2, 16]
 
 
 # ---- all interleavings: order --------------------------------------------------------------

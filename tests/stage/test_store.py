@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.plan.types import float64, int64, optional, string
 from headrace.stage.generate.stores import StoreLayout
-from headrace.stage.store import GROUPS, KeyedStore, key_group
+from headrace.stage.store import GROUPS, KeyedStore, key_groups
 from headrace.stage.strings.hashing import hash_int
 from headrace.stage.tables import store_functions
 
@@ -75,6 +75,6 @@ def test_the_index_grows_step_by_step():
 
 
 def test_key_groups_are_even():
-    groups = [key_group(hash_int(key)) for key in range(20_000)]
+    groups = key_groups(np.array([hash_int(key) for key in range(20_000)]))
     counts = np.bincount(groups, minlength=GROUPS)
     assert len(counts) == GROUPS and counts.min() > 100 and counts.max() < 220

@@ -34,7 +34,6 @@ from headrace.stage.memory.atomics import (
 from headrace.stage.memory.records import array, compiled, i64, line, record
 
 ROWS, WATERMARK, BARRIER, END, MARKER, SPLIT, SETTLED = range(7)
-RESCHEDULE_SHARE = 4  # Streams §4.1.4: RESCHED_LIMIT is 1/4 of the queue
 
 
 @record
@@ -88,15 +87,6 @@ class Slice:
     serial: i64
     value: i64  # of rows: the watermark once all of them are consumed
     whole: i64  # the descriptor leaves the ring when this slice is consumed
-
-
-def port_bytes(capacity: int) -> int:
-    """How much memory a port needs.
-
-    >>> port_bytes(4) - port_bytes(2) == 2 * Descriptor.size
-    True
-    """
-    return Port.size + capacity * Descriptor.size
 
 
 def new_port(capacity: int, producer: int = -1, consumer: int = -1) -> Any:
@@ -346,9 +336,3 @@ def pending(port):
     alone is not counted; whether there is something to consume, `peek` says."""
     received = load_relaxed(port, "received")
     return load_relaxed(port, "sent") - received
-
-
-@compiled
-def reschedule_limit(port):
-    """Streams §4.1.4: how many descriptors a worker that found the port full takes out itself."""
-    return max(port.capacity // RESCHEDULE_SHARE, 1)

@@ -72,7 +72,6 @@ def work(address):
         unit.runs += 1
         unit.busy += ended - begun
         unit.seen, unit.why = ended, answer
-        worker.runs += 1
         if answer == HOST:
             return HOST
         if answer != AGAIN:
@@ -121,8 +120,7 @@ def find_work(worker, engine):
     wake = wake_timed(worker, engine, moment)
     if wake > moment:
         ns = min(wake - moment, LONGEST_SLEEP)
-        slept = await_work(Lot(engine.lot), FreeList(engine.list), SPINS, ns)
-        worker.sleeps += 1 if slept else 0
+        await_work(Lot(engine.lot), FreeList(engine.list), SPINS, ns)
     return False
 
 

@@ -8,14 +8,13 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.plan.nodes import KEY_HASH, Exchange, Node, Sink
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.blocks.block import Block, scatter
 from headrace.stage.stage import Stage
-from headrace.stage.store import GROUP_SHIFT, GROUPS
+from headrace.stage.store import owners
 
 from .shipment import Shipment
 from .wire import COUNTERS, DRIVER, MARK, MESSAGE, METRICS, RESULT, ROWS, Letter, pack
@@ -84,9 +83,7 @@ class StageTask:
             yield from self._add(root.name, 0, block)
             return
         hashes = block.values(block.layout.schema.index(KEY_HASH))[: block.rows]
-        groups = (hashes >> GROUP_SHIFT) & (GROUPS - 1)
-        owners = (groups * shards // GROUPS).astype(np.int32)
-        for shard, part in enumerate(scatter(block, owners, shards)):
+        for shard, part in enumerate(scatter(block, owners(hashes, shards), shards)):
             if part.rows:
                 yield from self._add(root.name, shard, part)
 

@@ -20,7 +20,7 @@ from headrace.plan.errors import StateError
 from headrace.plan.nodes import Process, WindowAggregate
 
 from .kernel import Kernel
-from .store import GROUP_SHIFT, GROUPS, KeyedStore
+from .store import KeyedStore, key_groups
 from .tables import StoreFunctions
 
 FORMAT = 1  # of everything that is saved; another one is refused
@@ -219,7 +219,7 @@ _GROUP_FIELD = pa.field(GROUP, pa.uint8())
 
 
 def _with_place(rows: pa.RecordBatch, hashes: np.ndarray, window: int | None) -> pa.RecordBatch:
-    groups = ((hashes >> GROUP_SHIFT) & (GROUPS - 1)).astype(np.uint8)
+    groups = key_groups(hashes).astype(np.uint8)
     start = pa.array(np.full(len(hashes), window or 0, np.int64))
     columns = [pa.array(groups), start, *rows.columns]
     fields = [_GROUP_FIELD, pa.field(WINDOW, pa.int64()), *rows.schema]

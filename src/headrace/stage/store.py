@@ -61,14 +61,22 @@ class Store:
     next: i64  # of a spare store (`panes`): the next one
 
 
-@compiled
-def key_group(key_hash):
-    """The key group of a hash.
+def key_groups(hashes: np.ndarray) -> np.ndarray:
+    """The key groups of hashes.
 
-    >>> key_group(-1), key_group(0)
-    (127, 0)
+    >>> key_groups(np.array([-1, 0])).tolist()
+    [127, 0]
     """
-    return (key_hash >> GROUP_SHIFT) & (GROUPS - 1)
+    return (hashes >> GROUP_SHIFT) & (GROUPS - 1)
+
+
+def owners(hashes: np.ndarray, shards: int) -> np.ndarray:
+    """The shards that own the key groups of hashes.
+
+    >>> owners(np.array([-1, 0]), 7).tolist()
+    [6, 0]
+    """
+    return (key_groups(hashes) * shards // GROUPS).astype(np.int32)
 
 
 @compiled

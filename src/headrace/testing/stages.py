@@ -31,7 +31,7 @@ from headrace.plan.planner import Plan, StagePlan
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.blocks.block import Block, scatter
 from headrace.stage.stage import Stage
-from headrace.stage.store import GROUP_SHIFT, GROUPS
+from headrace.stage.store import owners
 from headrace.write import Output
 
 
@@ -204,9 +204,6 @@ def _instances(plan: StagePlan, shards: int) -> int:
 def _parts(block: Block, key: tuple[str, ...], shards: int) -> list[Block]:
     """The rows of each shard."""
     if not key:
-        owners = np.zeros(block.rows, np.int32)
-    else:
-        hashes = block.values(block.layout.schema.index(KEY_HASH))[: block.rows]
-        groups = (hashes >> GROUP_SHIFT) & (GROUPS - 1)
-        owners = (groups * shards // GROUPS).astype(np.int32)
-    return scatter(block, owners, shards)
+        return scatter(block, np.zeros(block.rows, np.int32), shards)
+    hashes = block.values(block.layout.schema.index(KEY_HASH))[: block.rows]
+    return scatter(block, owners(hashes, shards), shards)

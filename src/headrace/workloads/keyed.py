@@ -23,7 +23,7 @@ from headrace.stream import Stream
 
 from .compare import same_rows
 
-__all__ = ["Keyed", "Totals", "make", "pipeline", "same_rows"]
+__all__ = ["Keyed", "Totals", "add", "make", "pipeline", "same_rows"]
 
 
 class Totals:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import headrace as hr
-from headrace.workloads.compare import same_rows
 
 from .context import Context
 from .functions import (
@@ -14,12 +13,13 @@ from .functions import (
     NUMBERS,
     Folders,
     all_parts,
+    in_batches_of,
     mixed_all,
     ours,
     scored_all,
     wanted_only,
 )
-from .queries import Timed, against, discard, run_ours, run_theirs, stream_of
+from .queries import run_ours, stream_of
 
 RECORDS = (10_000, 200_000)  # record batch sizes of mapInPandas: Spark's own, and a large one
 AVAILABLE_NOW = "available now"
@@ -27,26 +27,20 @@ AVAILABLE_NOW = "available now"
 
 def dataframe(context: Context) -> dict[str, Any]:
     """Four functions on a streaming DataFrame over Parquet files, whose rows come from Java."""
-    rows = context.rows(4_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
-    folders = Folders(context, rows)
-    runs: dict[int, Timed] = {}
-    correct = True
-    for records in RECORDS:
-        context.say(f"theirs, {records:,} records in a batch")
-        spark = context.theirs()
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(records))
-        frame = stream_of(spark, folders.ours, FILES_IN_BATCH)
-        made = frame.mapInPandas(all_steps, "score long")
-        runs[records] = run_theirs(context, made, sink=discard, available_now=True)
-        checked = spark.read.parquet(str(folders.checked)).mapInPandas(all_steps, "score long")
-        correct &= same_rows(folders.expected(), checked.toArrow())
-    best = min(runs, key=lambda records: runs[records].best)
+    folders = Folders(context)
+    ways = {records: in_batches_of(records, mapped) for records in RECORDS}
+    theirs = folders.run_theirs("records", ways, folders.ours, available_now=True)
     context.say("ours")
     frame = stream_of(context.theirs(), folders.ours, FILES_IN_BATCH)
     output = ours(hr.read.spark(frame, schema=NUMBERS)).write.null()
-    mine = run_ours(context, output, rows, trigger=AVAILABLE_NOW)
-    rates = {f"their_rows_per_s_{k}": round(run.rate(rows)) for k, run in runs.items()}
-    return against(rows, mine, runs[best], correct, their_records=best, **rates)
+    return theirs.against(
+        folders.rows, run_ours(context, output, folders.rows, trigger=AVAILABLE_NOW)
+    )
+
+
+def mapped(frame: Any) -> Any:
+    """The chain as one `mapInPandas`."""
+    return frame.mapInPandas(all_steps, "score long")
 
 
 def all_steps(frames: Iterator[Any]) -> Iterator[Any]:

@@ -7,7 +7,8 @@ sides give out is compared in full on a smaller folder, and thrown away where ti
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from headrace.workloads.compare import same_rows
 
 from .context import BATCHES, WARM_UP, Context
 from .data import FIRST_CHANGE, Files
-from .queries import Timed, against, discard, run_ours, run_theirs, stream_of
+from .queries import Timed, Ways, discard, run_ours, run_theirs, stream_of
 
+BATCH_ROWS = 4_000_000
 FILES_IN_BATCH = 2
 CHECKED_ROWS = 50_000  # of the folder on which results are compared
 WARM_UP_PART = 8  # the batches that are left out need only so small a part of the rows
 RECORDS = (10_000, 100_000)  # record batch sizes of mapInPandas: Spark's own, and a large one
 NUMBERS = {"a": "int64", "b": "int64"}
+
+Way = Callable[[Any], Any]  # a frame of theirs, and what they make of it
 
 
 # ---- the functions ---------------------------------------------------------------------------
@@ -121,69 +125,68 @@ def scored_all(frames: Iterator[Any]) -> Iterator[Any]:
 
 def python_udf(context: Context) -> dict[str, Any]:
     """Four functions of Python, against row-at-a-time functions: the faster kind of them."""
-    rows = context.rows(4_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
-    folders = Folders(context, rows)
-    runs: dict[str, Timed] = {}
-    correct = True
-    for kind, use_arrow in (("pickled", False), ("arrow", True)):
-        context.say(f"theirs, {kind}")
-        spark = context.theirs()
-        made = row_functions(stream_of(spark, folders.theirs, FILES_IN_BATCH), use_arrow)
-        runs[kind] = run_theirs(context, made, sink=discard)
-        checked = row_functions(spark.read.parquet(str(folders.checked)), use_arrow).toArrow()
-        correct &= same_rows(folders.expected(), checked)
-    best = min(runs, key=lambda kind: runs[kind].best)
-    mine = folders.run_ours()
-    rates = {f"their_rows_per_s_{k}": round(run.rate(rows)) for k, run in runs.items()}
-    return against(rows, mine, runs[best], correct, their_kind=best, **rates)
+    folders = Folders(context)
+    ways = {
+        kind: partial(row_functions, use_arrow=kind == "arrow") for kind in ("pickled", "arrow")
+    }
+    return folders.run_theirs("kind", ways).against(folders.rows, folders.run_ours())
 
 
 def python_chain(context: Context) -> dict[str, Any]:
     """The same, against one `mapInPandas` for each function, at its best record batch size."""
-    rows = context.rows(4_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
-    folders = Folders(context, rows)
-    runs: dict[int, Timed] = {}
-    correct = True
-    for records in RECORDS:
-        context.say(f"theirs, {records:,} records in a batch")
-        spark = context.theirs()
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(records))
-        made = frame_functions(stream_of(spark, folders.theirs, FILES_IN_BATCH))
-        runs[records] = run_theirs(context, made, sink=discard)
-        checked = frame_functions(spark.read.parquet(str(folders.checked))).toArrow()
-        correct &= same_rows(folders.expected(), checked)
-    best = min(runs, key=lambda records: runs[records].best)
-    mine = folders.run_ours()
-    rates = {f"their_rows_per_s_{k}": round(run.rate(rows)) for k, run in runs.items()}
-    return against(rows, mine, runs[best], correct, their_records=best, **rates)
+    folders = Folders(context)
+    ways = {records: in_batches_of(records, frame_functions) for records in RECORDS}
+    return folders.run_theirs("records", ways).against(folders.rows, folders.run_ours())
+
+
+def in_batches_of(records: int, way: Way) -> Way:
+    """One of their ways, with so many rows in each batch that Python gets."""
+
+    def run(frame: Any) -> Any:
+        frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(records))
+        return way(frame)
+
+    return run
 
 
 class Folders:
     """The same rows for both sides, and a small folder to compare results on."""
 
-    def __init__(self, context: Context, rows: int) -> None:
+    def __init__(self, context: Context) -> None:
         context.say("writing files")
-        self._context, self._rows = context, rows
-        part = rows // FILES_IN_BATCH
+        part = context.rows(BATCH_ROWS) // FILES_IN_BATCH
+        self._context, self.rows = context, part * FILES_IN_BATCH
         full = _file(context, part, 1)
         small = _file(context, max(1, part // WARM_UP_PART), 1)
         self.ours = _linked(context, [full] * BATCHES)
         self.theirs = _linked(context, [small] * WARM_UP + [full] * (BATCHES - WARM_UP))
         self.checked = _file(context, min(part, CHECKED_ROWS), 2).parent
-        self._expected: pa.Table | None = None
 
+    @cached_property
     def expected(self) -> pa.Table:
         """What our pipeline gives for the small folder, on Spark."""
-        if self._expected is None:
-            output = ours(hr.read.parquet(self.checked, schema=NUMBERS)).write.collect()
-            self._expected = run_ours(self._context, output, CHECKED_ROWS).result
-        return self._expected
+        output = ours(hr.read.parquet(self.checked, schema=NUMBERS)).write.collect()
+        return run_ours(self._context, output, CHECKED_ROWS).result
+
+    def run_theirs(
+        self, what: str, ways: Mapping[Any, Way], folder: Path | None = None, **options: Any
+    ) -> Ways:
+        """Each of their ways over all batches, and on the small folder. They differ in `what`."""
+        runs, correct = {}, True
+        for name, way in ways.items():
+            self._context.say(f"theirs, {what} {name}")
+            spark = self._context.theirs()
+            made = way(stream_of(spark, folder or self.theirs, FILES_IN_BATCH))
+            runs[name] = run_theirs(self._context, made, sink=discard, **options)
+            checked = way(spark.read.parquet(str(self.checked))).toArrow()
+            correct &= same_rows(self.expected, checked)
+        return Ways(what, runs, correct)
 
     def run_ours(self) -> Timed:
         """Our pipeline over all batches."""
         self._context.say("ours")
         made = ours(hr.read.parquet(self.ours, schema=NUMBERS))
-        return run_ours(self._context, made.write.null(), self._rows)
+        return run_ours(self._context, made.write.null(), self.rows)
 
 
 def _file(context: Context, rows: int, seed: int) -> Path:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import headrace as hr
 from headrace import col
 from headrace.workloads.compare import same_rows
+from headrace.workloads.keyed import Totals, add
 
 from .context import BATCHES, CORES, WARM_UP, Context
 from .data import Files
@@ -32,21 +33,6 @@ SAMPLE = 1000  # one key in so many is looked at
 
 
 # ---- a function with a state for each key ----------------------------------------------------
-
-
-class Totals:
-    """The state of a key."""
-
-    count: int = 0
-    total: int = 0
-
-
-def add(state: Totals, value: int, last: bool) -> Iterator[tuple[int, int]]:
-    """Add a row to its key's totals; the last row of a key in a batch gives them out."""
-    state.count += 1
-    state.total += value
-    if last:
-        yield state.count, state.total
 
 
 def keyed_python(context: Context) -> dict[str, Any]:

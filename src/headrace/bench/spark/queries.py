@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,3 +149,24 @@ def against(rows: int, ours: Timed, theirs: Timed, correct: bool, **more: Any) -
         "their_batch_s": [round(s, 3) for s in theirs.seconds],
         **more,
     }
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Several ways of theirs to the same rows, by the `what` in which they differ.
+
+    >>> found = Ways("size", {10: Timed([2.0]), 20: Timed([1.0])}, True).against(4, Timed([0.5]))
+    >>> found["ratio"], found["their_size"], found["their_rows_per_s_10"]
+    (2.0, 20, 2)
+    """
+
+    what: str
+    runs: Mapping[Any, Timed]
+    correct: bool
+
+    def against(self, rows: int, ours: Timed) -> dict[str, Any]:
+        """Ours to the fastest of them, and the rates of all."""
+        best = min(self.runs, key=lambda way: self.runs[way].best)
+        rates = {f"their_rows_per_s_{way}": round(run.rate(rows)) for way, run in self.runs.items()}
+        more = {f"their_{self.what}": best, **rates}
+        return against(rows, ours, self.runs[best], self.correct, **more)

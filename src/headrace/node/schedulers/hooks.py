@@ -65,8 +65,6 @@ class Worker:
     local: i64  # the unit to run next, because its input is in this core's cache
     depth: i64  # of the stack
     checked: i64  # ns: when it last looked at the timed units
-    runs: i64
-    sleeps: i64
     turn: Turn = line()
     stack: array(i64, MOST_DEPTH) = line()  # units that are this worker's, the last on top
 
