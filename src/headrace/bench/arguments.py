@@ -6,6 +6,7 @@ What measures is imported by the command that runs, so that the others start qui
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 Commands = argparse._SubParsersAction  # of parsers; argparse has no public name for it
@@ -93,6 +94,17 @@ def _one_of(text: str, known: list[str], what: str = "figure") -> str:
     if text not in known:
         raise argparse.ArgumentTypeError(f"no {what} {text!r}; there are: {', '.join(known)}")
     return text
+
+
+def _add_choice(parser: argparse.ArgumentParser, what: str, kind: Callable[[str], str]) -> None:
+    parser.add_argument(
+        f"--{what}",
+        action="append",
+        default=[],
+        type=kind,
+        metavar="NAME",
+        help=f"only this {what}; may be given again",
+    )
 
 
 # ---- ysb -------------------------------------------------------------------------------------
@@ -193,14 +205,7 @@ def _chain(options: argparse.Namespace) -> int:
 
 def _add_node(kinds: Commands[argparse.ArgumentParser]) -> None:
     node = kinds.add_parser("node", help="all figures of the node engine; takes some minutes")
-    node.add_argument(
-        "--figure",
-        action="append",
-        default=[],
-        type=_node_figure,
-        metavar="NAME",
-        help="only this figure; may be given again",
-    )
+    _add_choice(node, "figure", _node_figure)
     node.add_argument(
         "--seconds", type=seconds, default=5.0, help="the measure of all times (default: 5)"
     )
@@ -236,14 +241,7 @@ def _node(options: argparse.Namespace) -> int:
 def _add_stage(kinds: Commands[argparse.ArgumentParser]) -> None:
     stage = kinds.add_parser("stage", help="one stage on one thread, as ratios to Polars on two")
     stage.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
-    stage.add_argument(
-        "--figure",
-        action="append",
-        default=[],
-        type=_stage_figure,
-        metavar="NAME",
-        help="only this figure; may be given again",
-    )
+    _add_choice(stage, "figure", _stage_figure)
     stage.add_argument("--rows", type=count, help="rows of each figure (default: its own number)")
     stage.add_argument("--repeat", type=count, default=7, help="timed rounds (default: 7)")
     stage.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
@@ -267,14 +265,7 @@ def _stage(options: argparse.Namespace) -> int:
 def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
     spark = kinds.add_parser("spark", help="pipelines on Spark, as ratios to Spark's own ways")
     spark.add_argument("--json", action="store_true", help="one JSON line per case, nothing else")
-    spark.add_argument(
-        "--case",
-        action="append",
-        default=[],
-        type=_case,
-        metavar="NAME",
-        help="only this case; may be given again",
-    )
+    _add_choice(spark, "case", _case)
     spark.add_argument(
         "--rows-scale",
         type=_scale,

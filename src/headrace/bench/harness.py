@@ -9,10 +9,12 @@ that each program got tell.
 from __future__ import annotations
 
 import gc
+import importlib
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,6 +24,26 @@ Check = Callable[[pa.Table], bool]
 
 class MissingPackage(Exception):
     """A package that benchmarks need is not installed."""
+
+
+def needed(module: str, what: str, extra: str = "bench") -> Any:
+    """A module of a package that comes with one of our extras.
+
+    >>> needed("json", "a doctest").loads("1")
+    1
+    >>> needed("no_such_package.part", "a plot", "plot")
+    Traceback (most recent call last):
+    headrace.bench.harness.MissingPackage: a plot needs no_such_package, which is not installed
+      fix: pip install 'headrace[plot]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.removeprefix("google.").partition(".")[0]
+        raise MissingPackage(
+            f"{what} needs {package}, which is not installed\n"
+            f"  fix: pip install 'headrace[{extra}]'"
+        ) from None
 
 
 @dataclass

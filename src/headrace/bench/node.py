@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .harness import MissingPackage
+from .harness import needed
 from .machine import load_of_others
 from .node_figures import FIGURES, MEASURES, Bench, Settings
 from .peers import import_polars
@@ -113,15 +113,10 @@ def as_markdown(results: Sequence[dict[str, Any]]) -> list[str]:
 
 def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
     """How good each figure is, as a multiple of what it must reach."""
-    try:
-        from matplotlib.figure import Figure as Drawing
-    except ImportError:
-        raise MissingPackage(
-            "a plot needs matplotlib, which is not installed\n  fix: pip install 'headrace[plot]'"
-        ) from None
+    figure = needed("matplotlib.figure", "a plot", "plot")
     shown = [result for result in results if result["value"]][::-1]
     good = [_how_good(result) for result in shown]
-    drawing = Drawing(figsize=(9.5, 1.4 + 0.36 * len(shown)), layout="constrained")
+    drawing = figure.Figure(figsize=(9.5, 1.4 + 0.36 * len(shown)), layout="constrained")
     axis = drawing.subplots()
     for place, (result, times) in enumerate(zip(shown, good)):
         color = OURS if result["reached"] else LIMIT

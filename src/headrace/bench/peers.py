@@ -11,7 +11,7 @@ from typing import Any
 from headrace.workloads import ysb
 from headrace.workloads.compare import same_rows
 
-from .harness import MissingPackage
+from .harness import needed
 
 POLARS_THREADS = 2
 FEWEST_RUNS = 5
@@ -20,14 +20,7 @@ FEWEST_RUNS = 5
 def import_polars() -> Any:
     """Polars with two threads; the number must be set before it is first imported."""
     os.environ.setdefault("POLARS_MAX_THREADS", str(POLARS_THREADS))
-    try:
-        import polars
-    except ImportError:
-        raise MissingPackage(
-            "these figures are ratios to Polars, which is not installed\n"
-            "  fix: pip install 'headrace[bench]'"
-        ) from None
-    return polars
+    return needed("polars", "a ratio to Polars")
 
 
 def polars_ysb(data: ysb.Ysb) -> Callable[[], Any]:

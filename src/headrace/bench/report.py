@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .harness import MissingPackage
+from .harness import needed
 
 OURS, THEIRS, LIMIT = "#2f6db3", "#b9bec6", "#c8412b"
 BUSY = 0.3  # cores that others use; beyond it a ratio is to be doubted
@@ -83,16 +83,11 @@ def _remarks(results: Sequence[dict[str, Any]]) -> list[str]:
 
 def plot(results: Sequence[dict[str, Any]], path: Path) -> None:
     """Bars: our rate beside that of Polars, and what must be reached."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackage(
-            "a plot needs matplotlib, which is not installed\n  fix: pip install 'headrace[plot]'"
-        ) from None
+    figure = needed("matplotlib.figure", "a plot", "plot")
     rates = [result for result in results if "events_per_s_median" in result]
     starts = [result for result in results if "warm_s" in result]
     parts = [part for part in (rates, starts) if part]
-    drawing = Figure(
+    drawing = figure.Figure(
         figsize=(2.4 + 2.2 * len(rates) + 2.4 * len(starts), 4.2), layout="constrained"
     )
     widths = [len(part) if part is rates else 1.1 for part in parts]

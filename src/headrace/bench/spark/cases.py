@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.bench.harness import MissingPackage
+
 from .context import Context, Skipped
 from .dataframe import dataframe
 from .etl import etl_parquet
@@ -40,7 +42,7 @@ class Case:
         """Measure; a case that cannot be run here says why."""
         try:
             found = self.measure(context)
-        except Skipped as skipped:
+        except (MissingPackage, Skipped) as skipped:
             nothing = {"ratio": None, "rows_per_s": None, "their_rows_per_s": None}
             found = {**nothing, "correct": None, "skipped": str(skipped)}
             return {"case": self.name, **found, "target": self.target, "reached": None}

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace import Stream
+from headrace.bench.harness import needed
 from headrace.workloads.compare import same_rows
 
 from .context import BATCHES, WARM_UP, Context
@@ -153,6 +154,7 @@ class Folders:
     """The same rows for both sides, and a small folder to compare results on."""
 
     def __init__(self, context: Context) -> None:
+        needed("pandas", "Spark's way to run functions of Python")
         context.say("writing files")
         part = context.rows(BATCH_ROWS) // FILES_IN_BATCH
         self._context, self.rows = context, part * FILES_IN_BATCH

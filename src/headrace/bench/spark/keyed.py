@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace import col
+from headrace.bench.harness import needed
 from headrace.workloads.compare import same_rows
 from headrace.workloads.keyed import Totals, add
 
@@ -37,6 +38,8 @@ SAMPLE = 1000  # one key in so many is looked at
 
 def keyed_python(context: Context) -> dict[str, Any]:
     """Totals of each key, given out once in each batch that has rows of it."""
+    needed("pandas", APPLY)
+    needed("google.protobuf", TRANSFORM)
     small, large = SIZES
     found = _against_apis(context, small, [APPLY, TRANSFORM])
     # The larger batches have as many keys: the slower API stays the slower one.
