@@ -1,5 +1,6 @@
-"""Say how much was explored."""
+"""Explorations, with how much was explored, and threads that must not stay."""
 
+import threading
 from collections import Counter
 
 import pytest
@@ -8,6 +9,15 @@ from tests.node.explore import Exploration
 # The weak model first: the other two rely on that no plain access races.
 MODELS = ("weak", "tso", "sc")
 PREFIX = "explored: "
+
+
+@pytest.fixture
+def no_thread_is_left():
+    """Each thread of ours that a test has started has ended by its end."""
+    before = set(threading.enumerate())
+    yield
+    left = [t for t in threading.enumerate() if t not in before and t.name.startswith("headrace")]
+    assert not left
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ Interpreted, it is the same source on real threads, so thousands of small pipeli
 of its ways: full ports, empty pools, splits of one row, suspended rows, windows that fire.
 """
 
-import threading
 import time
 
 import pytest
@@ -28,6 +27,8 @@ from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
 
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
+
 
 class WithoutText:
     """Choices that leave strings and plain Python out, so that the loop runs alone."""
@@ -46,14 +47,6 @@ def _has_text(choice):
     kept = state if isinstance(state, dict) else state.__annotations__
     kinds = [*getattr(choice, "takes", ()), *kept.values()]
     return any("str" in str(kind) or "bytes" in str(kind) for kind in kinds)
-
-
-@pytest.fixture(autouse=True)
-def _no_thread_is_left():
-    before = set(threading.enumerate())
-    yield
-    left = [t for t in threading.enumerate() if t not in before and t.name.startswith("headrace")]
-    assert not left
 
 
 def _run(outputs, choose, *, compiled):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def map_in_arrow(frame: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
     """The rows that a function makes of each partition, both as Arrow batches."""
-    from pyspark.sql.pandas.functions import vectorized_udf
+    from pyspark.sql.pandas.functions import vectorized_udf  # type: ignore[attr-defined]
     from pyspark.util import PythonEvalType
 
     kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
