@@ -91,20 +91,9 @@ def blank_nulls(data, valid, count):
 
 
 @compiled
-def fill_strings(offsets_address, heap, data, count):
-    offsets, made = i32s(offsets_address), views(data)
-    start = offsets[0]
-    for i in range(count):
-        end = offsets[i + 1]
-        head, tail = make_words(heap + start, end - start)
-        made[i].head = head
-        made[i].tail = tail
-        start = end
-
-
-@compiled
-def fill_large_strings(offsets_address, heap, data, count):
-    offsets, made = i64s(offsets_address), views(data)
+def fill_strings(offsets, heap, data, count):
+    """Views of the strings that begin and end at the offsets."""
+    made = views(data)
     start = offsets[0]
     for i in range(count):
         end = offsets[i + 1]
@@ -186,9 +175,9 @@ def fill_column(column, data, valid, offset, count):
         fill_codes(column, source, data, valid, count)
     else:
         if how == STRINGS:
-            fill_strings(source, column.heap, data, count)
+            fill_strings(i32s(source), column.heap, data, count)
         else:
-            fill_large_strings(source, column.heap, data, count)
+            fill_strings(i64s(source), column.heap, data, count)
         if valid != 0 and column.bitmap != 0:
             blank_nulls(data, valid, count)
 
