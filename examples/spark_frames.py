@@ -6,6 +6,7 @@ A streaming DataFrame of sensor readings goes through compiled Python functions 
 headrace, and comes back as a streaming DataFrame, which SQL and Spark's own Parquet sink take on.
 """
 
+import os
 import sys
 import tempfile
 
@@ -54,6 +55,7 @@ def run(spark: SparkSession, folder: str) -> DataFrame:
 
 def main() -> None:
     folder = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="headrace-example-")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run the PATH's python3
     spark = SparkSession.builder.master("local[2]").config("spark.log.level", "ERROR").getOrCreate()
     run(spark, folder).show(5)
     spark.stop()
