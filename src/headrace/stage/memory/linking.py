@@ -9,7 +9,6 @@ once. That takes a fraction of the time, and LLVM sees as much as before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import binding as llvm
@@ -75,8 +74,7 @@ class WholeLibrary(JITCodeLibrary):
 
     def finalize(self) -> None:
         """Link the parts, optimize, and make machine code."""
-        needed = list(parts_of(self))
-        for library in needed:
+        for library in parts_of(self):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(_code_of(library), preserve=True)
         self._linking_libraries = []
@@ -89,16 +87,25 @@ def _code_of(library: CPUCodeLibrary) -> Any:
     return library._final_module if is_part else library._get_module_for_linking()
 
 
-def parts_of(library: CPUCodeLibrary) -> Iterator[CPUCodeLibrary]:
-    """All that a library needs, directly or through its parts, each once."""
-    seen, waiting = {library}, list(library._linking_libraries)
-    while waiting:
-        needed = waiting.pop()
-        if needed not in seen:
-            seen.add(needed)
-            yield needed
-            if isinstance(needed, PartLibrary):
-                waiting.extend(needed._linking_libraries)
+def parts_of(library: CPUCodeLibrary) -> list[CPUCodeLibrary]:
+    """All that a library needs, directly or through its parts: each once, behind all that call it.
+
+    LLVM takes of a part only what the code so far calls, and calls that can never happen are gone
+    from it by then. So what two parts need has to wait for both: the first may have been left out.
+    """
+    seen: set[CPUCodeLibrary] = set()
+    callees_first: list[CPUCodeLibrary] = []
+
+    def visit(needed: CPUCodeLibrary) -> None:
+        seen.add(needed)
+        if needed is library or isinstance(needed, PartLibrary):
+            for callee in needed._linking_libraries:
+                if callee not in seen:
+                    visit(callee)
+        callees_first.append(needed)
+
+    visit(library)
+    return callees_first[-2::-1]  # without the library itself
 
 
 # ---- the cache of parts --------------------------------------------------------------------
