@@ -25,6 +25,7 @@ from headrace.plan.nodes import Node, Source
 from headrace.plan.planner import Plan
 from headrace.plan.schema import Schema
 
+from .arrow_map import map_in_arrow
 from .checkpoint import Checkpoint
 from .errors import carried
 from .frames import Frames
@@ -96,7 +97,7 @@ def frame_of(
         return frames.rows(path, schema)
     made = frames.own_session(spark, shards) if frames else own_session(spark, shards)
     letters = all_letters(made, shipment, frames, path)
-    return letters.mapInArrow(Unpacking(path), schema)
+    return map_in_arrow(letters, Unpacking(path), schema)
 
 
 def _check(sources: list[Source], frames: Frames, output: Node) -> None:
