@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.stage.memory.instructions import bit_length
 from headrace.stage.memory.records import array, compiled, i64, line, record
 
 SUB_BITS = 6
@@ -50,8 +51,7 @@ def bucket_of(ns):
     """
     if ns < SUBS:
         return ns
-    _, bits = math.frexp(ns)  # exact: fewer bits than a float has
-    shift = bits - SUB_BITS - 1
+    shift = bit_length(ns) - SUB_BITS - 1
     return shift * SUBS + (ns >> shift)
 
 

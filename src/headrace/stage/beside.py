@@ -77,10 +77,8 @@ class Beside:
 
     def load(self) -> None:
         """Load the function from the disk cache, or compile it here."""
-        from numba import types
-
         with self._lock:
-            named(self._name).compile((types.int64,))
+            named(self._name).load()
             if not self.is_there:
                 disk.write_json(self._fact, True)
                 self.is_there = True

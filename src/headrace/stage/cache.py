@@ -83,12 +83,12 @@ def _prepared(root: str, below: str) -> Path:
         return chosen
 
 
-def _replace(path: Path, text: str, time: int | None = None) -> None:
+def _replace(path: Path, content: bytes, time: int | None = None) -> None:
     """Write a file so that others see the old one or the new one, never a part."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     path.parent.mkdir(parents=True, exist_ok=True)  # someone may have cleaned up meanwhile
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content)
         if time is not None:
             os.utime(partial, (time, time))
         os.replace(partial, path)
@@ -107,7 +107,7 @@ def write_module(name: str, text: str) -> Path:
             return path
     except (OSError, UnicodeDecodeError):
         pass  # missing or damaged
-    _replace(path, text, time)
+    _replace(path, text.encode(), time)
     return path
 
 
@@ -154,7 +154,12 @@ def read_json(name: str) -> Any:
 
 def write_json(name: str, value: Any) -> None:
     """Keep a small fact for later processes; a full disk loses it, nothing else."""
+    write_bytes(folder() / "facts" / f"{name}.json", json.dumps(value).encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Keep a file of the folder for later processes; a full disk loses it, nothing else."""
     try:
-        _replace(folder() / "facts" / f"{name}.json", json.dumps(value))
+        _replace(path, content)
     except OSError:
         pass

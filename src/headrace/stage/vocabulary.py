@@ -7,8 +7,6 @@ from math import inf as INFINITY
 from math import nan as NAN
 from typing import Any
 
-from numba.core.dispatcher import Dispatcher
-
 from .ahead import Ahead, look_ahead
 from .blocks.layout import BlockRecord
 from .marks import copies_marks, may_mark
@@ -31,6 +29,7 @@ from .memory.arithmetic import (
     to_float32,
     true_divide,
 )
+from .memory.lives import is_compiled
 from .memory.records import (
     compiled,
     copy_record,
@@ -192,5 +191,5 @@ __all__ = [
 def interpreted_names() -> dict[str, Any]:
     """The same names with every compiled function interpreted."""
     made = {name: globals()[name] for name in __all__}
-    twins = {n: interpreted(v) for n, v in made.items() if isinstance(v, Dispatcher)}
+    twins = {n: interpreted(v) for n, v in made.items() if is_compiled(v)}
     return {**made, **twins, "compiled": lambda function: function}

@@ -31,6 +31,7 @@ from headrace.stage.blocks.layout import (
     LayoutRecord,
     Template,
 )
+from headrace.stage.memory.kinds import aligned
 from headrace.stage.memory.records import LINE, compiled, i16s, i32s, i64s, u8s
 from headrace.stage.strings.heap import Heap, new_heap
 from headrace.stage.strings.words import views
@@ -47,14 +48,6 @@ __all__ = [
 ]
 
 HEAP_BYTES = 1 << 16  # of a block's own heap, before it goes on with malloc
-
-
-@compiled
-def start_block(buffer, template_address, count):
-    """Write the start of an empty block into a fresh buffer; gives the block's address."""
-    base = (buffer.ctypes.data + LINE - 1) // LINE * LINE
-    start_block_at(base, template_address, count)
-    return base
 
 
 @compiled
@@ -89,7 +82,8 @@ class Block:
 
     def __init__(self, layout: Layout, template: Template) -> None:
         buffer = np.empty(template.size, np.uint8)
-        address = start_block(buffer, template.address, len(template.offsets))
+        address = aligned(buffer.ctypes.data, LINE)
+        start_block_at(address, template.address, len(template.offsets))
         self._lie_in(buffer, address, layout, template)
 
     @classmethod

@@ -8,30 +8,32 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.dispatcher import Dispatcher
 from numba.core.imputils import lower_builtin
 from numba.extending import type_callable
 
 from .instructions import WORD
+from .lives import Compiled, is_compiled
 
 _STATUS = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
 _functions: dict[int, Callable[[int], int]] = {}  # for the interpreted life
 
 
-def address_of(dispatcher: Any) -> int:
+def address_of(function: Any) -> int:
     """The address of a compiled function of one integer, which gives an integer.
 
-    The dispatcher must live as long as the address is used. A plain function gets a number that
+    The function must live as long as the address is used. A plain function gets a number that
     only the interpreted `call` understands.
     """
-    if not isinstance(dispatcher, Dispatcher):
-        _functions[id(dispatcher)] = dispatcher
-        return id(dispatcher)
-    dispatcher.compile((types.int64,))
-    compiled = dispatcher.overloads[(types.int64,)]
-    address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
-    _functions[address] = dispatcher
+    if not is_compiled(function):
+        address = id(function)
+    elif isinstance(function, Compiled):
+        address = function.load()
+    else:
+        function.compile((types.int64,))
+        compiled = function.overloads[(types.int64,)]
+        address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    _functions[address] = function
     return address
 
 

@@ -33,6 +33,7 @@ from numba.core.untyped_passes import (
 )
 
 from headrace.stage.memory.linking import PartLibrary, WholeLibrary
+from headrace.stage.memory.lives import OURS
 
 STEPS = (
     TranslateByteCode,
@@ -61,7 +62,7 @@ class PartCompiler(CompilerBase):
             name = state.func_id.func_qualname
             state.library = self.library_class(state.targetctx.codegen(), name)
             state.library.enable_object_caching()
-        if not _is_ours(state.func_id.modname):
+        if not state.func_id.modname.startswith(OURS):  # a user's function
             return [DefaultPassBuilder.define_nopython_pipeline(state)]
         state.type_annotation = ""  # nobody reads it
         state.typingctx = _Remembering(state.typingctx)
@@ -70,11 +71,6 @@ class PartCompiler(CompilerBase):
             steps.add_pass(step, step._name)
         steps.finalize()
         return [steps]
-
-
-def _is_ours(module: str) -> bool:
-    """Is it code of this package, or a kernel of its making, rather than a user's function?"""
-    return module.startswith(("headrace.", "headrace_cached_"))
 
 
 class WholeCompiler(PartCompiler):

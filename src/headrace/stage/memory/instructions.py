@@ -87,6 +87,15 @@ def swap_bytes(value: int) -> int:
     return int.from_bytes(value.to_bytes(8, "little", signed=True), "big", signed=True)
 
 
+def bit_length(value: int) -> int:
+    """The bits of a value that is not negative.
+
+    >>> bit_length(0), bit_length(63), bit_length(64)
+    (0, 6, 7)
+    """
+    return value.bit_length()
+
+
 def prefetch(address: int) -> None:
     """A hint that the cache line at an address will be needed at once."""
 
@@ -108,6 +117,11 @@ def clear_bytes(target: int, count: int) -> None:
 def _emit_half_word(context, b, address):
     half = ir.IntType(32)
     return b.sext(b.load(b.inttoptr(address, half.as_pointer()), align=1), WORD)
+
+
+def _emit_bit_length(context, b, value):
+    zero_is_fine = ir.IntType(1)(0)
+    return b.sub(WORD(WORD.width), b.ctlz(value, zero_is_fine))
 
 
 _ALL_CACHES, _OUTER_CACHES = 3, 2  # LLVM's degrees of locality
@@ -140,6 +154,7 @@ teach_instruction(
 teach_instruction(half_word, 1, types.int64, _emit_half_word)
 teach_instruction(shift_right, 2, types.int64, lambda context, b, x, bits: b.lshr(x, bits))
 teach_instruction(swap_bytes, 1, types.int64, lambda context, b, x: b.bswap(x))
+teach_instruction(bit_length, 1, types.int64, _emit_bit_length)
 teach_instruction(prefetch, 1, types.none, _prefetching(_ALL_CACHES))
 teach_instruction(prefetch_for_later, 1, types.none, _prefetching(_OUTER_CACHES))
 teach_instruction(copy_bytes, 3, types.none, _emit_copy)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from functools import cache as cache_result
-from functools import cached_property
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from numba import config, njit
-from numba.core.caching import FunctionCache
-from numba.core.dispatcher import Dispatcher
-
 from headrace.stage import cache
-from headrace.stage.memory.compiling import PartCompiler, WholeCompiler
-from headrace.stage.memory.linking import PartCache
+from headrace.stage.memory import machine_code
+from headrace.stage.memory.machine_code import MachineCode
+
+# What the names of modules of this package, and of kernels of its making, begin with.
+OURS = ("headrace.", "headrace_cached_")
 
 # ---- compiled ------------------------------------------------------------------------------
 
@@ -24,63 +25,105 @@ def compiled(function: Callable) -> Any:
     """`njit(nogil=True, cache=True)`, with a disk cache that never serves old code.
 
     Numba itself sees only changes of the function's own file. So machine code of this package lies
-    in the cache folder of its very version, and that of a generated kernel beside its text.
-
-    What other compiled code calls is compiled apart, as a part (`linking`), without the ways in
-    from Python and C: they take more time to make than the function itself.
+    in the cache folder of its very version, and that of a generated kernel is named by its text.
     """
     place = _cache_place(function.__code__.co_filename)
-    if place is None:
-        return njit(nogil=True)(function)
-    made = njit(nogil=True, pipeline_class=WholeCompiler, no_cfunc_wrapper=True)(function)
-    made._cache = _CacheLater(FunctionCache, function, place)
-
-    @cache_result
-    def inside() -> Any:
-        options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        part = njit(nogil=True, pipeline_class=PartCompiler, **options)(function)
-        if _makes_kernels(function):
-            part._cache = _CacheLater(PartCache, function, str(cache.folder() / "inside"))
-        return part
-
-    made.get_call_template = lambda *types: inside().get_call_template(*types)
-    made.get_overload = lambda signature: inside().get_overload(signature)
-    return made
+    if place is not None and _is_named(function):
+        return Compiled(function, place)
+    return _numbas().dispatcher(function, place)
 
 
-def _makes_kernels(function: Callable) -> bool:
-    """Is it something that kernels are made of? Other parts are needed only for a few wholes,
-    and when these are in the cache nobody asks for the parts."""
-    return function.__module__.startswith("headrace.stage.")
+def is_compiled(value: Any) -> bool:
+    """Did `compiled`, or Numba itself, make it?"""
+    return isinstance(value, Compiled) or hasattr(value, "py_func")
+
+
+class Compiled:
+    """A function of this package, or of a kernel of its making, in its compiled life.
+
+    Called with words it is machine code, which is loaded from the cache without the compiler. With
+    other arguments, and for compiled code that calls it, it is one of Numba's dispatchers.
+    """
+
+    def __init__(self, function: Callable, place: str) -> None:
+        update_wrapper(self, function)
+        self.py_func, self._place = function, place
+        self._callers: dict[tuple[type, ...], Callable] = {}  # by the types of the arguments
+        self._loaded: dict[tuple[type, ...], MachineCode] = {}
+
+    def __call__(self, *given: Any) -> Any:
+        kinds = tuple(map(type, given))
+        caller = self._callers.get(kinds)
+        if caller is None:
+            caller = self._callers[kinds] = self._caller(kinds)
+        return caller(*given)
+
+    def _caller(self, kinds: tuple[type, ...]) -> Callable:
+        if all(kind is int or hasattr(kind, "layout_digest") for kind in kinds):
+            code = self._machine_code(kinds)
+            if code is not None:
+                return code.caller(len(kinds))
+        return self._dispatcher
+
+    def load(self) -> int:
+        """The address of a function of one integer that gives an integer (see `calls`); where it
+        is not in the cache, it is compiled."""
+        code = self._machine_code((int,))
+        if code is None or code.result != "integer":
+            raise TypeError(f"{self.py_func.__qualname__} does not give an integer")
+        return code.address
+
+    def _machine_code(self, kinds: tuple[type, ...]) -> MachineCode | None:
+        """From the cache, or from Numba; None: the result is not a word."""
+        with _loading:
+            found = self._loaded.get(kinds)
+            if found is None:
+                name = f"{self.py_func.__module__}.{self.py_func.__qualname__}"
+                words = ["int" if kind is int else kind.layout_digest for kind in kinds]
+                key = name, " ".join(words)
+                found = machine_code.load(*key)
+                if found is None:
+                    found = _numbas().compile_words(self.py_func, kinds, *key, self._place)
+                if found is not None:
+                    self._loaded[kinds] = found
+            return found
+
+    @cached_property
+    def _dispatcher(self) -> Any:
+        return _numbas().dispatcher(self.py_func, self._place)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What compiled code that calls it sees."""
+        return _numbas().part(self.py_func)._numba_type_
+
+
+_loading = threading.RLock()
+
+
+def _numbas() -> Any:
+    """The side of Numba, which takes long to load."""
+    from headrace.stage.memory import dispatching
+
+    return dispatching
+
+
+def _is_named(function: Callable) -> bool:
+    """Do module and name stand for the function, and for all that it uses?"""
+    inside_another = "<" in function.__qualname__
+    return not inside_another and function.__module__.startswith(OURS)
 
 
 @cache_result
 def _cache_place(filename: str) -> str | None:
     """The cache folder for functions of a file, as Numba is told. "": beside the file. None: they
     were typed at a prompt, and there is nothing to cache by."""
-    if not Path(filename).exists():
+    if not os.path.exists(filename):
         return None
     folder = cache.folder()
-    return config.CACHE_DIR if folder in Path(filename).parents else str(folder / "library")
-
-
-class _CacheLater:
-    """A disk cache that is looked for when it is first used: most functions are never compiled by
-    themselves, and Numba tries out for each whether it can write to the folder."""
-
-    def __init__(self, kind: type[FunctionCache], function: Callable, place: str) -> None:
-        self._kind, self._function, self._place = kind, function, place
-
-    @cached_property
-    def _cache(self) -> FunctionCache:
-        before, config.CACHE_DIR = config.CACHE_DIR, self._place
-        try:
-            return self._kind(self._function)
-        finally:
-            config.CACHE_DIR = before
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cache, name)
+    if folder in Path(filename).parents:
+        return os.environ.get("NUMBA_CACHE_DIR", "")
+    return str(folder / "library")
 
 
 # ---- interpreted ---------------------------------------------------------------------------
@@ -136,7 +179,7 @@ class _Interpreter:
                 continue
 
     def _value(self, value: Any) -> Any:
-        return self.twin(value) if isinstance(value, Dispatcher) else value
+        return self.twin(value) if is_compiled(value) else value
 
 
 def _names(code: CodeType) -> set[str]:
