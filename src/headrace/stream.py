@@ -39,7 +39,7 @@ Output = str | Sequence[str] | Mapping[str, Any]
 
 def _check(callable: Callable[..., Any], inputs: Sequence[DataType], **options: Any) -> Function:
     """Check a user function with the compiler, which is loaded only when there is one to check."""
-    from .stage.functions import check
+    from .stage.functions.checking import check
 
     checked: Function = check(callable, inputs, **options)
     return checked

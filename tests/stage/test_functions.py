@@ -4,6 +4,7 @@ import enum
 import functools
 import inspect
 import math
+import operator
 import os
 import shutil
 import subprocess
@@ -40,18 +41,15 @@ from headrace.plan.types import (
     timestamp,
 )
 from headrace.stage import cache
-from headrace.stage.functions import (
-    check,
-    checking,
-    compiled_function,
-    fingerprint,
-    plain_function,
-    state_record,
-)
+from headrace.stage.functions import checking
+from headrace.stage.functions.checking import check, compiled_function
+from headrace.stage.functions.fingerprint import fingerprint
+from headrace.stage.functions.state import state_record
 
 pytestmark = pytest.mark.compiled
 
 SITE = Site("pipeline.py", 7, "stream.map(f)")
+plain_function = operator.attrgetter("callable")
 SOURCES = str(Path(headrace.__path__[0]).parent)
 
 
@@ -77,7 +75,7 @@ def refused(function, *inputs, **options):
 
 def both(function, *arguments):
     """The result in both lives, which must agree."""
-    plain = plain_function(function)(*arguments)
+    plain = function.callable(*arguments)
     compiled = compiled_function(function)(*arguments)
     if function.is_generator:
         plain, compiled = list(plain), list(compiled)
@@ -952,7 +950,7 @@ def test_fingerprints_do_not_depend_on_place_or_name():
 def test_a_frozen_function_has_the_same_fingerprint():
     for function in (spread, quadruple, with_default, is_even, lambda x: WEIGHTS[x] + LIMIT):
         made = checked(function, int64)
-        assert made.fingerprint == fingerprint(function) == fingerprint(plain_function(made))
+        assert made.fingerprint == fingerprint(function) == fingerprint(made.callable)
 
 
 def test_what_is_no_function_has_no_fingerprint():
@@ -978,7 +976,7 @@ def run(script, *arguments, **environment):
 
 FINGERPRINTS = """
     import math, numpy as np
-    from headrace.stage.functions import fingerprint
+    from headrace.stage.functions.fingerprint import fingerprint
     table, names = np.arange(10), ("a", "b")
     def helper(x): return x in {"x", "y", "z"} or x in {1, 2.5, "q"}
     def user(x, k=3): return helper(x) and table[k] + math.pi and names and np.sqrt(x)
@@ -998,7 +996,7 @@ KERNEL = """
     import numpy as np
     from headrace.plan.types import int64
     from headrace.stage import cache
-    from headrace.stage.functions import check, compiled_function
+    from headrace.stage.functions.checking import check, compiled_function
 
     __name__ = (sys.argv[4] or None) if sys.argv[4:] else "__main__"
     table = np.arange(int(sys.argv[1]), int(sys.argv[1]) + 10)

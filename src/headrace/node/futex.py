@@ -15,8 +15,6 @@ import sys
 import threading
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
 from headrace.stage.memory.instructions import WORD, intrinsic, teach_instruction
 from headrace.stage.memory.records import i32, record
@@ -81,6 +79,8 @@ def wake(address: int, count: int) -> int:
 
 def _timespec(b, ns):
     """The address of a struct timespec on the stack."""
+    from numba.core import cgutils
+
     place = cgutils.alloca_once(b, ir.ArrayType(WORD, 2))
     first = b.bitcast(place, WORD.as_pointer())
     b.store(b.sdiv(ns, WORD(SECOND)), first)
@@ -110,5 +110,5 @@ def _emit_wake(context, b, address, count):
     return _emit_futex(b, _WAKE, address, count, WORD(0)) if HAS_FUTEX else WORD(0)
 
 
-teach_instruction(wait, 3, types.int64, _emit_wait)
-teach_instruction(wake, 2, types.int64, _emit_wake)
+teach_instruction(wait, 3, "int64", _emit_wait)
+teach_instruction(wake, 2, "int64", _emit_wake)

@@ -6,8 +6,6 @@ import sys
 import time
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
 from headrace.stage.memory.instructions import WORD, intrinsic, teach_instruction
 
@@ -25,6 +23,8 @@ def now() -> int:
 
 
 def _emit_now(context, b):
+    from numba.core import cgutils
+
     place = cgutils.alloca_once(b, ir.ArrayType(WORD, 2))  # a struct timespec
     first = b.bitcast(place, WORD.as_pointer())
     half = ir.IntType(32)
@@ -34,4 +34,4 @@ def _emit_now(context, b):
     return b.add(b.mul(b.load(first), WORD(_SECOND)), rest)
 
 
-teach_instruction(now, 0, types.int64, _emit_now)
+teach_instruction(now, 0, "int64", _emit_now)

@@ -13,7 +13,7 @@ from headrace.plan.schema import Schema
 from .ahead import Ahead
 from .blocks.block import Block
 from .blocks.layout import Layout
-from .functions import quiet, state_record
+from .functions.state import state_record
 from .generate.chain import kernel_text
 from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
@@ -142,6 +142,8 @@ class Kernel:
         task = self.task
         if self._state is not None:
             self._prepare_state()
+        from .functions.silent import quiet  # with Numba, which compiled the user's function
+
         with quiet():
             size = module.frame(self._address)
         task.frame = self._zeros(max(size, 8), np.uint8)

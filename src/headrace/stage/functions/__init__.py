@@ -1,21 +1,2 @@
-"""User functions: checked while a pipeline is built, then compiled into kernels or interpreted."""
-
-from .checking import (
-    check,
-    compiled_function,
-    fingerprint,
-    numba_type,
-    plain_function,
-    quiet,
-    state_record,
-)
-
-__all__ = [
-    "check",
-    "compiled_function",
-    "fingerprint",
-    "numba_type",
-    "plain_function",
-    "quiet",
-    "state_record",
-]
+"""User functions: checked while a pipeline is built (`checking`, with all of Numba), then compiled
+into kernels or interpreted. A pipeline without any loads only `state`."""

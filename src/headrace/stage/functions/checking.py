@@ -24,7 +24,6 @@ from headrace.plan.functions import Function, StateSpec
 from headrace.plan.site import Site, code_site
 from headrace.plan.types import DataType
 from headrace.stage import cache
-from headrace.stage.blocks.layout import KIND_OF_TYPE
 from headrace.stage.functions.fingerprint import Freezer, fingerprint, plain
 from headrace.stage.functions.outputs import agreed_outputs, output_types
 from headrace.stage.functions.refusals import (
@@ -34,27 +33,12 @@ from headrace.stage.functions.refusals import (
     reachable,
     refusal,
 )
-from headrace.stage.functions.silent import (
-    assigned_variables,
-    check_meaning,
-    quiet,
-    replaced_builtins,
-)
-from headrace.stage.memory import records
-from headrace.stage.strings import text
+from headrace.stage.functions.silent import assigned_variables, check_meaning, replaced_builtins
+from headrace.stage.functions.state import state_record
+from headrace.stage.memory.lessons import teach
+from headrace.stage.strings.text_types import blob_type, text_type
 
-__all__ = [
-    "check",
-    "compiled_function",
-    "fingerprint",
-    "numba_type",
-    "plain_function",
-    "quiet",
-    "state_record",
-]
-
-_KINDS = KIND_OF_TYPE | {"string": "text", "binary": "blob"}
-
+teach()  # users' functions may use all that Numba has been taught
 _compile = njit(nogil=True, boundscheck=True, error_model="python")
 _dispatchers: dict[str, tuple[Dispatcher, list[Dispatcher]]] = {}  # by fingerprint; all it calls
 _compiling = threading.RLock()
@@ -110,11 +94,6 @@ def check(
     )
 
 
-def plain_function(function: Function) -> Callable[..., Any]:
-    """The user's Python function for the interpreted life, frozen as it was when checked."""
-    return function.callable
-
-
 def compiled_function(function: Function) -> Dispatcher:
     """The user's function, and all it calls, for compiled code; the same object for equal ones."""
     return _dispatcher(function.fingerprint, function.callable)[0]
@@ -154,25 +133,8 @@ def numba_type(kind: DataType) -> types.Type:
     if kind.name == "bool":
         return types.boolean
     if kind.is_text:
-        return text.text_type if kind.name == "string" else text.blob_type
+        return text_type if kind.name == "string" else blob_type
     return types.float64 if kind.is_float else types.int64
-
-
-def state_record(spec: StateSpec) -> Any:
-    """The record class of a state; strings are kept in a heap, which its first field points to.
-
-    >>> from headrace.plan.schema import Field
-    >>> from headrace.plan.types import int32, optional
-    >>> list(state_record(StateSpec((Field("n", optional(int32)),), (None,))).fields)
-    ['n']
-    """
-    fields: list[tuple[str, Any]] = []
-    if any(field.type.is_text for field in spec.fields):
-        fields.append(("heap", records.i64))
-    for field in spec.fields:
-        kind = records.as_kind(_KINDS[field.type.name])
-        fields.append((field.name, records.optional(kind) if field.type.nullable else kind))
-    return records.make_record("State", fields)
 
 
 def _inferred(

@@ -9,7 +9,7 @@ from numba import types
 from headrace.plan.site import Site
 from headrace.plan.types import DataType, binary, bool_, float64, int64, optional, string
 from headrace.stage.functions.refusals import WAY_OUT, Refusal
-from headrace.stage.strings import text
+from headrace.stage.strings import text_types as text
 
 
 def output_types(result: types.Type, site: Site) -> list[DataType | None]:

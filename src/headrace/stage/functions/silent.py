@@ -23,7 +23,7 @@ from numba.extending import overload
 from headrace.stage.functions.fingerprint import instructions
 from headrace.stage.functions.refusals import WAY_OUT, Refusal, find_site, line_site
 from headrace.stage.memory.arithmetic import float_to_int
-from headrace.stage.strings.text import TextType
+from headrace.stage.strings.text_types import TextType
 
 _POWERS = (operator.pow, operator.ipow, pow)
 _HAVE_TEXT = (types.Integer, types.Boolean, types.UnicodeType, types.StringLiteral, TextType)

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable
 
 from llvmlite import ir
-from numba import types
 
 from headrace.stage.memory.instructions import WORD, intrinsic, teach_instruction
 from headrace.stage.memory.records import compiled
@@ -72,9 +71,9 @@ def multiply(a: int, b: int) -> int:
     return _checked(a * b)
 
 
-teach_instruction(add, 2, types.int64, _emit_checked("sadd"))
-teach_instruction(subtract, 2, types.int64, _emit_checked("ssub"))
-teach_instruction(multiply, 2, types.int64, _emit_checked("smul"))
+teach_instruction(add, 2, "int64", _emit_checked("sadd"))
+teach_instruction(subtract, 2, "int64", _emit_checked("ssub"))
+teach_instruction(multiply, 2, "int64", _emit_checked("smul"))
 
 
 def float_bits(value: float) -> int:
@@ -99,10 +98,8 @@ def _round_trip(context, b, value):
     return b.fpext(b.fptrunc(value, ir.FloatType()), ir.DoubleType())
 
 
-teach_instruction(
-    float_bits, 1, types.int64, lambda context, b, x: b.bitcast(x, WORD), types.float64
-)
-teach_instruction(to_float32, 1, types.float64, _round_trip, types.float64)
+teach_instruction(float_bits, 1, "int64", lambda context, b, x: b.bitcast(x, WORD), "float64")
+teach_instruction(to_float32, 1, "float64", _round_trip, "float64")
 
 
 # ---- integers ------------------------------------------------------------------------------

@@ -11,56 +11,31 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import signature
-from numba.extending import type_callable
 
 from headrace.stage.memory import access as memory
-from headrace.stage.memory.instructions import intrinsic
+from headrace.stage.memory.instructions import intrinsic, teach_instruction
+from headrace.stage.memory.lessons import lesson
 from headrace.stage.memory.places import Place
-from headrace.stage.memory.record_types import Address, Cell, meaning
 
 
 def _teach_atomic(
     function: Callable,
     arity: int,
     emit: Callable,
-    result: types.Type | None = None,
+    result: str | None = None,
     only_integers: bool = False,
 ) -> None:
     """Numba: function(record, "field", *values) or function(array, index, *values).
 
-    `emit(b, pointer, *raw values)` makes the instruction and gives the raw result.
+    `emit(b, pointer, *raw values)` makes the instruction and gives the raw result; `result` is the
+    name of its type, where it is not that of the field.
     """
 
-    def typed(base, which, *values):
-        found = base.find(which) if isinstance(base, Address) else None
-        if not found or not isinstance(meaning(found[0]), Cell):
-            return None
-        kind = base.type_of(which)
-        if only_integers and isinstance(kind, types.Float):
-            return None
-        accepted = [base.accepted(which, value) for value in values]
-        return signature(result or kind, base, which, *accepted) if all(accepted) else None
+    @lesson
+    def teach() -> None:
+        from headrace.stage.memory.atomic_types import teach_numba
 
-    shapes = (
-        lambda place, which: typed(place, which),
-        lambda place, which, value: typed(place, which, value),
-        lambda place, which, expected, new: typed(place, which, expected, new),
-    )
-    type_callable(function)(lambda context: shapes[arity])
-
-    @lower_builtin(function, Address, types.Any, *[types.Any] * arity)
-    def lower(context, b, sig, args):
-        typ, which = sig.args[:2]
-        tag, _ = typ.find(which)
-        cell = meaning(tag)
-        pointer = cell.cell(b, tag, typ.pointer(context, b, args[0], which, args[1]))
-        raw = emit(b, pointer, *(cell.to_stored(b, tag, value) for value in args[2:]))
-        if result is not None:
-            return context.get_dummy_value() if result is types.none else raw
-        return cell.from_stored(b, tag, raw)
+        teach_numba(function, arity, emit, result, only_integers)
 
 
 # ---- loads and stores ----------------------------------------------------------------------
@@ -92,7 +67,7 @@ def _storer(name: str, order: str, llvm_order: str) -> Callable[[Any, Any, Any],
     store.__name__ = store.__qualname__ = name
     store.__doc__ = f"Atomic {order} store to a record's field or an array's item."
     _teach_atomic(
-        store, 1, lambda b, p, value: b.store_atomic(value, p, llvm_order, _width(p)), types.none
+        store, 1, lambda b, p, value: b.store_atomic(value, p, llvm_order, _width(p)), "none"
     )
     return store
 
@@ -157,7 +132,7 @@ def _emit_update(instruction: str) -> Callable:
 
 _teach_atomic(fetch_add, 1, _emit_update("add"), only_integers=True)
 _teach_atomic(exchange, 1, _emit_update("xchg"), only_integers=True)
-_teach_atomic(cas, 2, _emit_cas, types.boolean, only_integers=True)
+_teach_atomic(cas, 2, _emit_cas, "boolean", only_integers=True)
 
 
 def pause() -> None:
@@ -165,15 +140,13 @@ def pause() -> None:
     memory.current.pause()
 
 
-@lower_builtin(pause)
-def _lower_pause(context, b, sig, args):
+def _emit_pause(context, b):
     # An LLVM intrinsic: inline assembly aborts the process.
     if platform.machine() in ("x86_64", "AMD64"):
         b.call(intrinsic(b, "llvm.x86.sse2.pause", ir.VoidType()), [])
     else:
         hint = ir.IntType(32)
         b.call(intrinsic(b, "llvm.aarch64.hint", ir.VoidType(), hint), [hint(1)])
-    return context.get_dummy_value()
 
 
-type_callable(pause)(lambda context: lambda: types.none)
+teach_instruction(pause, 0, "none", _emit_pause)

@@ -16,7 +16,7 @@ from numba.core.caching import FunctionCache
 from headrace.stage import cache
 from headrace.stage.memory import machine_code
 from headrace.stage.memory.compiling import PartCompiler, WholeCompiler
-from headrace.stage.memory.linking import PartCache
+from headrace.stage.memory.linking import PartCache, WordsCache
 from headrace.stage.memory.machine_code import MachineCode
 
 
@@ -66,7 +66,7 @@ def compile_words(
     """Machine code for arguments of these Python types, also kept for processes without a
     compiler where that can be; None: the result is not a word."""
     made = _without_ways_in(function, WholeCompiler)
-    made._cache = _WordsCache(name, signature, _CacheLater(FunctionCache, function, place))
+    made._cache = _WordsCache(name, signature, _CacheLater(WordsCache, function, place))
     arguments = tuple(types.int64 if kind is int else kind.numba_type for kind in kinds)
     made.compile(arguments)
     compiled = made.overloads[arguments]

@@ -6,11 +6,8 @@ import ctypes
 from collections.abc import Callable
 
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import signature
-from numba.extending import type_callable
+
+from headrace.stage.memory.lessons import lesson
 
 WORD = ir.IntType(64)
 BYTE = ir.IntType(8)
@@ -22,35 +19,24 @@ SIGN = -(2**63)
 def teach_instruction(
     function: Callable,
     arity: int,
-    result: types.Type,
+    result: str,
     emit: Callable,
-    parameter: types.Type = types.int64,
+    parameter: str = "int64",
 ) -> None:
-    """Numba: function(*numbers) is `emit(context, b, *values)`, values of type `parameter`."""
-    numbers = (types.Integer, types.Boolean)
-    if isinstance(parameter, types.Float):
-        numbers += (types.Float,)
+    """Numba: function(*numbers) is `emit(context, b, *values)`, values of the type `parameter`.
+    Types are given by their names."""
 
-    def typed(*given):
-        if all(isinstance(t, numbers) for t in given):
-            return signature(result, *[parameter] * arity)
+    @lesson
+    def teach() -> None:
+        from headrace.stage.memory.instruction_types import teach_numba
 
-    shapes = (
-        lambda: typed(),
-        lambda a: typed(a),
-        lambda a, b: typed(a, b),
-        lambda a, b, c: typed(a, b, c),
-    )
-    type_callable(function)(lambda context: shapes[arity])
-
-    @lower_builtin(function, *[types.Any] * arity)
-    def lower(context, b, sig, args):
-        done = emit(context, b, *args)
-        return context.get_dummy_value() if result is types.none else done
+        teach_numba(function, arity, result, emit, parameter)
 
 
 def intrinsic(b, name: str, result: ir.Type, *parameters: ir.Type):
     """An LLVM intrinsic or C function by name, declared in the module being built."""
+    from numba.core import cgutils
+
     return cgutils.get_or_insert_function(b.module, ir.FunctionType(result, parameters), name)
 
 
@@ -137,25 +123,29 @@ def _prefetching(locality: int) -> Callable[..., None]:
 
 
 def _emit_copy(context, b, target, source, count):
+    from numba.core import cgutils
+
     cgutils.raw_memcpy(b, b.inttoptr(target, BYTES), b.inttoptr(source, BYTES), count, 1)
 
 
 def _emit_clear(context, b, target, count):
+    from numba.core import cgutils
+
     cgutils.memset(b, b.inttoptr(target, BYTES), count, 0)
 
 
-teach_instruction(signed, 1, types.int64, lambda context, b, x: x)
+teach_instruction(signed, 1, "int64", lambda context, b, x: x)
 teach_instruction(
     word,
     1,
-    types.int64,
+    "int64",
     lambda context, b, a: b.load(b.inttoptr(a, WORD.as_pointer()), align=1),
 )
-teach_instruction(half_word, 1, types.int64, _emit_half_word)
-teach_instruction(shift_right, 2, types.int64, lambda context, b, x, bits: b.lshr(x, bits))
-teach_instruction(swap_bytes, 1, types.int64, lambda context, b, x: b.bswap(x))
-teach_instruction(bit_length, 1, types.int64, _emit_bit_length)
-teach_instruction(prefetch, 1, types.none, _prefetching(_ALL_CACHES))
-teach_instruction(prefetch_for_later, 1, types.none, _prefetching(_OUTER_CACHES))
-teach_instruction(copy_bytes, 3, types.none, _emit_copy)
-teach_instruction(clear_bytes, 2, types.none, _emit_clear)
+teach_instruction(half_word, 1, "int64", _emit_half_word)
+teach_instruction(shift_right, 2, "int64", lambda context, b, x, bits: b.lshr(x, bits))
+teach_instruction(swap_bytes, 1, "int64", lambda context, b, x: b.bswap(x))
+teach_instruction(bit_length, 1, "int64", _emit_bit_length)
+teach_instruction(prefetch, 1, "none", _prefetching(_ALL_CACHES))
+teach_instruction(prefetch_for_later, 1, "none", _prefetching(_OUTER_CACHES))
+teach_instruction(copy_bytes, 3, "none", _emit_copy)
+teach_instruction(clear_bytes, 2, "none", _emit_clear)

@@ -11,7 +11,8 @@ import operator
 from typing import Any
 
 from headrace.stage.memory import access as memory
-from headrace.stage.memory.record_types import Tag
+
+Tag = tuple  # plain data that says what a field is, see record_types
 
 
 def aligned(offset: int, align: int) -> int:

@@ -137,3 +137,18 @@ class PartCache(FunctionCache):
     """The disk cache of parts."""
 
     _impl_class = _PartCacheImpl
+
+
+# ---- the cache of functions of words -------------------------------------------------------
+
+
+class _WordsCacheImpl(CompileResultCacheImpl):
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        # Python cannot call them, so a dispatcher must not find them in its own cache
+        return "words-" + super().get_filename_base(fullname, abiflags)
+
+
+class WordsCache(FunctionCache):
+    """The disk cache of functions that are called with words, and need Numba to be loaded."""
+
+    _impl_class = _WordsCacheImpl

@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.stage import cache
 from headrace.stage.memory import machine_code
+from headrace.stage.memory.lessons import teach
 from headrace.stage.memory.machine_code import MachineCode
 
 # What the names of modules of this package, and of kernels of its making, begin with.
@@ -103,6 +104,7 @@ _loading = threading.RLock()
 
 def _numbas() -> Any:
     """The side of Numba, which takes long to load."""
+    teach()
     from headrace.stage.memory import dispatching
 
     return dispatching

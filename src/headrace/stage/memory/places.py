@@ -6,16 +6,53 @@ Interpreted, a field is a descriptor of the record's class; compiled, see `recor
 from __future__ import annotations
 
 import ctypes
-from functools import partial
+import hashlib
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numba.extending import typeof_impl
 
-from headrace.stage.memory.kinds import Kind, Scalar, aligned, holds_text, kind_named
-from headrace.stage.memory.record_types import Address, classes
+from headrace.stage.memory.kinds import Kind, Scalar, Tag, aligned, holds_text, kind_named
+from headrace.stage.memory.lessons import teach
 
 LINE = 64  # bytes of a cache line
+classes: dict[str, Any] = {}  # record key -> record class
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What compiled code knows of a record or an array: plain data, from which Numba's type of it
+    is made when Numba is needed."""
+
+    key: str  # of the record class
+    stride: int
+    item: Tag
+    layout: tuple = ()  # (name, offset, tag) of each field
+
+    @property
+    def digest(self) -> str:
+        """Changes with the layout."""
+        return _digest(self)
+
+    @property
+    def numba_type(self) -> Any:
+        """The `Address` of this shape."""
+        return _address(self)
+
+
+@cache
+def _digest(shape: Shape) -> str:
+    data = repr((shape.key, shape.stride, shape.item, shape.layout))
+    return hashlib.sha256(data.encode()).hexdigest()[:12]
+
+
+@cache
+def _address(shape: Shape) -> Any:
+    teach()
+    from headrace.stage.memory.record_types import Address
+
+    return Address(shape)
 
 
 class Place:
@@ -62,14 +99,15 @@ class RecordClass(type):
     _fields: dict[str, Field]
     _size: int
     _align: int
-    _numba_type: Address
+    _shape: Shape
 
     size = property(lambda cls: cls._size, doc="Bytes of one record.")
     align = property(lambda cls: cls._align)
     fields = property(lambda cls: cls._fields, doc="Fields by name, in order.")
-    numba_type = property(lambda cls: cls._numba_type)
+    shape = property(lambda cls: cls._shape)
+    numba_type = property(lambda cls: cls._shape.numba_type)
     layout_digest = property(
-        lambda cls: cls._numba_type.digest,
+        lambda cls: cls._shape.digest,
         doc="Changes with the layout: part of the name of every kernel that uses the record.",
     )
     allocate = property(
@@ -166,8 +204,8 @@ class array(Kind, Place):
         return self._address
 
     @property
-    def numba_type(self) -> Address:
-        return Address("array", self.tag[2], self.tag[1])
+    def shape(self) -> Shape:
+        return Shape("array", self.tag[2], self.tag[1])
 
     def bound_to(self, owner: type) -> Kind:
         bound = array(self.item.bound_to(owner))
@@ -184,13 +222,3 @@ class array(Kind, Place):
 def as_kind(kind: Any) -> Kind:
     """A kind as it is, by its name, or embedding a record class."""
     return embedded(kind) if isinstance(kind, RecordClass) else kind_named(kind)
-
-
-@typeof_impl.register(Record)
-def _typeof_record(value, context):
-    return type(value).numba_type
-
-
-@typeof_impl.register(array)
-def _typeof_array(value, context):
-    return value.numba_type

@@ -8,14 +8,16 @@ import operator
 from collections.abc import Callable
 
 from numba import types
+from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin, lower_getattr_generic, lower_setattr_generic
 from numba.core.typing.context import BaseContext
 from numba.core.typing.templates import AttributeTemplate, signature
-from numba.extending import NativeValue, box, infer_getattr, type_callable, unbox
+from numba.extending import NativeValue, box, infer_getattr, type_callable, typeof_impl, unbox
 
 from headrace.stage.memory.instructions import BYTES, WORD
-from headrace.stage.memory.record_types import Address, classes, meaning
+from headrace.stage.memory.places import Record, Shape, array, classes
+from headrace.stage.memory.record_types import Address, meaning
 
 # ---- fields --------------------------------------------------------------------------------
 
@@ -117,8 +119,9 @@ _teach_items()
 # ---- from an address, from and to Python ---------------------------------------------------
 
 
-def teach_place(function: Callable, typ: Address) -> None:
-    """Numba: function(integer address) gives a place of this type."""
+def teach_place(function: Callable, shape: Shape) -> None:
+    """Numba: function(integer address) gives a place of this shape."""
+    typ = shape.numba_type
 
     @type_callable(function)
     def type_place(context):
@@ -127,6 +130,16 @@ def teach_place(function: Callable, typ: Address) -> None:
     @lower_builtin(function, types.Integer)
     def lower_place(context, b, sig, args):
         return b.inttoptr(context.cast(b, args[0], sig.args[0], types.intp), BYTES)
+
+
+@typeof_impl.register(Record)
+def _typeof_record(value, context):
+    return type(value).numba_type
+
+
+@typeof_impl.register(array)
+def _typeof_array(value, context):
+    return value.shape.numba_type
 
 
 @unbox(Address)
@@ -150,3 +163,23 @@ def _box(typ, value, c):
     for used in (make, key, address):
         c.pyapi.decref(used)
     return made
+
+
+# ---- copying -------------------------------------------------------------------------------
+
+
+def teach_copy(function: Callable) -> None:
+    """Numba: function(target, source) copies a record."""
+
+    @type_callable(function)
+    def type_copy(context):
+        def typed(target, source):
+            if isinstance(target, Address) and target.layout and target == source:
+                return types.none
+
+        return typed
+
+    @lower_builtin(function, Address, Address)
+    def lower_copy(context, b, sig, args):
+        cgutils.raw_memcpy(b, args[0], args[1], WORD(sig.args[0].stride), 1)
+        return context.get_dummy_value()

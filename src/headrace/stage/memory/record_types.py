@@ -17,7 +17,6 @@ same results as in plain Python.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from llvmlite import ir
@@ -25,9 +24,8 @@ from numba import types
 from numba.extending import models, register_model
 
 from headrace.stage.memory.instructions import BYTE, BYTES, WORD
-
-Tag = tuple
-classes: dict[str, Any] = {}  # record key -> record class
+from headrace.stage.memory.kinds import Tag
+from headrace.stage.memory.places import Shape, classes
 
 
 class Address(types.Type):
@@ -36,10 +34,10 @@ class Address(types.Type):
     Plain data, layout included: it pickles, and a changed layout misses Numba's disk cache.
     """
 
-    def __init__(self, key: str, stride: int, item: Tag, layout: tuple = ()) -> None:
-        self.record_key, self.stride, self.item, self.layout = key, stride, item, layout
-        self.digest = hashlib.sha256(repr((key, stride, item, layout)).encode()).hexdigest()[:12]
-        super().__init__(f"{key.rpartition('.')[2]}.{self.digest}")
+    def __init__(self, shape: Shape) -> None:
+        self.shape, self.record_key = shape, shape.key
+        self.stride, self.item, self.layout = shape.stride, shape.item, shape.layout
+        super().__init__(f"{shape.key.rpartition('.')[2]}.{shape.digest}")
 
     def find(self, which: Any) -> tuple[Tag, int | None] | None:
         """(tag, offset) of a field by name, (tag, None) of an item by index, or None."""
@@ -193,7 +191,7 @@ class Array(Inside):
     """Items, one behind the other."""
 
     def value_type(self, tag):
-        return Address("array", tag[2], tag[1])
+        return Address(Shape("array", tag[2], tag[1]))
 
 
 class OptionalValue(Meaning):

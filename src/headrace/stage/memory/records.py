@@ -27,15 +27,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from numba import types
-from numba.core import cgutils
-from numba.core.imputils import lower_builtin
-from numba.extending import type_callable
-
-from headrace.stage.memory.instructions import WORD, copy_bytes
+from headrace.stage.memory.instructions import copy_bytes
 from headrace.stage.memory.kinds import (
     KINDS,
     Kind,
+    Tag,
     aligned,
     f32,
     f64,
@@ -48,19 +44,20 @@ from headrace.stage.memory.kinds import (
     optional,
     u8,
 )
+from headrace.stage.memory.lessons import lesson
 from headrace.stage.memory.lives import compiled, interpreted
 from headrace.stage.memory.places import (
     LINE,
     Field,
     Record,
     RecordClass,
+    Shape,
     array,
     as_kind,
+    classes,
     record_key,
     ref,
 )
-from headrace.stage.memory.record_access import teach_place
-from headrace.stage.memory.record_types import Address, Tag, classes
 
 # The face of records: what code that uses them needs, wherever it is made.
 __all__ = [
@@ -94,6 +91,7 @@ __all__ = [
     "optional",
     "record",
     "ref",
+    "teach_place",
     "u8",
     "u8s",
 ]  # fmt: skip
@@ -138,10 +136,20 @@ def _lay_out(cls: type, kinds: dict[str, Any], on_line: set[str]) -> Any:
     made = RecordClass(cls.__name__, (Record,), {**body, **fields, "__slots__": ()})
     made._fields, made._size, made._align = fields, aligned(end, widest), widest
     layout = tuple((name, field.offset, field.kind.tag) for name, field in fields.items())
-    made._numba_type = Address(record_key(cls), made.size, ("embedded", record_key(cls)), layout)
+    made._shape = Shape(record_key(cls), made.size, ("embedded", record_key(cls)), layout)
     classes[record_key(cls)] = made
-    teach_place(made, made._numba_type)
+    teach_place(made, made._shape)
     return made
+
+
+def teach_place(function: Callable, shape: Shape) -> None:
+    """Numba: function(integer address) gives a place of this shape."""
+
+    @lesson
+    def teach() -> None:
+        from headrace.stage.memory import record_access
+
+        record_access.teach_place(function, shape)
 
 
 def _check_heap(cls: type, fields: dict[str, Field]) -> None:
@@ -197,7 +205,7 @@ def _array_of(name: str, kind: Kind) -> Callable[[int], array]:
 
     items.__name__ = items.__qualname__ = f"{name}s"
     items.__doc__ = f"The {name} values from an address on: `a[i]`, `a[i] = x`, no bounds."
-    teach_place(items, array(kind).numba_type)
+    teach_place(items, array(kind).shape)
     return items
 
 
@@ -222,16 +230,8 @@ def copy_record(target: Record, source: Record) -> None:
     ctypes.memmove(target._address, source._address, type(target).size)
 
 
-@type_callable(copy_record)
-def _type_copy_record(context):
-    def typed(target, source):
-        if isinstance(target, Address) and target.layout and target == source:
-            return types.none
+@lesson
+def _teach_copy() -> None:
+    from headrace.stage.memory.record_access import teach_copy
 
-    return typed
-
-
-@lower_builtin(copy_record, Address, Address)
-def _lower_copy_record(context, b, sig, args):
-    cgutils.raw_memcpy(b, args[0], args[1], WORD(sig.args[0].stride), 1)
-    return context.get_dummy_value()
+    teach_copy(copy_record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import types
 
 from headrace.stage.memory.arithmetic import float_bits
 from headrace.stage.memory.instructions import WORD, signed, teach_instruction, word
@@ -29,7 +28,7 @@ def _emit_mix(context, b, x, y):
     return b.xor(b.trunc(product, WORD), b.trunc(b.lshr(product, wide(64)), WORD))
 
 
-teach_instruction(mix, 2, types.int64, _emit_mix)
+teach_instruction(mix, 2, "int64", _emit_mix)
 
 
 @compiled

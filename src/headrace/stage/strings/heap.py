@@ -7,7 +7,6 @@ import weakref
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
 from headrace.stage.memory.instructions import BYTES, WORD, intrinsic, teach_instruction
 from headrace.stage.memory.records import compiled, i64, interpreted, record
@@ -62,8 +61,8 @@ def _emit_free(context, b, address):
     b.call(intrinsic(b, "free", ir.VoidType(), BYTES), [b.inttoptr(address, BYTES)])
 
 
-teach_instruction(malloc, 1, types.int64, _emit_malloc)
-teach_instruction(free, 1, types.none, _emit_free)
+teach_instruction(malloc, 1, "int64", _emit_malloc)
+teach_instruction(free, 1, "none", _emit_free)
 
 
 # ---- taking and giving back ----------------------------------------------------------------

@@ -4,40 +4,33 @@ Generated code handles a string as its two words (see `words`).  A user's functi
 *Blob* (compiled) or a plain `str` or `bytes` (interpreted): `text(head, tail)` and
 `blob(head, tail)` make one, `words(value, heap)` takes it apart again.
 
-This is the face of the text modules: who imports it has taught Numba everything in them.
+This is the face of the text modules: who imports it has Numba taught everything in them.
 """
 
 from __future__ import annotations
 
-# Imported for what they teach Numba.
-from headrace.stage.strings import (  # noqa: F401
-    text_codec,
-    text_fields,
-    text_methods,
-    text_operators,
-)
+from headrace.stage.memory.lessons import lesson
+from headrace.stage.strings import text_fields  # noqa: F401, for the kinds of fields that it adds
 from headrace.stage.strings.heap import Heap, new_heap
-from headrace.stage.strings.text_types import (
-    BlobType,
-    TextType,
-    blob,
-    blob_type,
-    text,
-    text_type,
-    words,
-)
+from headrace.stage.strings.text_values import blob, text, words
 from headrace.stage.strings.words import View, views
 
 __all__ = [
-    "BlobType",
     "Heap",
-    "TextType",
     "View",
     "blob",
-    "blob_type",
     "new_heap",
     "text",
-    "text_type",
     "views",
     "words",
 ]  # fmt: skip
+
+
+@lesson
+def _teach() -> None:
+    from headrace.stage.strings import (  # noqa: F401
+        text_codec,
+        text_meanings,
+        text_methods,
+        text_operators,
+    )

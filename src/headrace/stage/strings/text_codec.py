@@ -17,7 +17,8 @@ from numba.extending import intrinsic, lower_builtin, overload, overload_method,
 from headrace.stage.memory.instructions import WORD
 from headrace.stage.memory.records import u8s
 from headrace.stage.strings.heap import take
-from headrace.stage.strings.text_types import TextType, WordsType, text, text_type, words
+from headrace.stage.strings.text_types import TextType, WordsType, text_type
+from headrace.stage.strings.text_values import text, words
 from headrace.stage.strings.words import (
     LENGTH_MASK,
     PREFIX,

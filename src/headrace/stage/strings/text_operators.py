@@ -11,7 +11,8 @@ from numba.extending import overload, overload_method, register_jitable
 from headrace.stage.memory.arithmetic import add, multiply
 from headrace.stage.strings.hashing import hash_words
 from headrace.stage.strings.text_codec import data_address, literal_words, utf8, width_at
-from headrace.stage.strings.text_types import BlobType, TextType, WordsType, blob, text
+from headrace.stage.strings.text_types import BlobType, TextType, WordsType
+from headrace.stage.strings.text_values import blob, text
 from headrace.stage.strings.words import (
     LENGTH_MASK,
     byte_at,

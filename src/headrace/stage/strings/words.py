@@ -22,8 +22,7 @@ from headrace.stage.memory.instructions import (
     swap_bytes,
     word,
 )
-from headrace.stage.memory.record_access import teach_place
-from headrace.stage.memory.records import array, compiled, i64, record, u8s
+from headrace.stage.memory.records import array, compiled, i64, record, teach_place, u8s
 from headrace.stage.strings.heap import take
 
 SHORT = 12  # bytes that fit into a view
@@ -51,7 +50,7 @@ def views(address: int) -> array:
     return array(View, address=address)
 
 
-teach_place(views, array(View).numba_type)
+teach_place(views, array(View).shape)
 
 
 # ---- taking apart and making ---------------------------------------------------------------
