@@ -1,4 +1,4 @@
-"""Sources as users name them: each function gives a Stream.
+"""Sources as users name them: each function gives a Stream, and loads its connector.
 
 >>> from headrace import read
 >>> read.memory({"user": ["ann", "bob"], "n": [1, 2]})
@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .connect.arrow_files import ArrowFormat, ArrowSource
-from .connect.clock import Clock
-from .connect.files import Format
-from .connect.generate import INDEX, IndexSource
-from .connect.iterate import IteratorSource
-from .connect.json_lines import JsonFormat, JsonSource
-from .connect.kafka import KafkaSource
-from .connect.kafka_decode import Decoder
-from .connect.memory import MemorySource
-from .connect.parquet import ParquetSource
-from .connect.parquet_format import ParquetFormat
-from .connect.replay import ReplaySource
-from .connect.spark_frame import SparkFrame
-from .connect.watch import Watch, WatchedSource
 from .plan import build
 from .plan.checks import Place
 from .plan.connector import Source
 from .plan.errors import DataError
 from .stream import Stream
+
+if TYPE_CHECKING:
+    from .connect.clock import Clock
+    from .connect.files import Format
+    from .connect.kafka_decode import Decoder
+    from .connect.watch import Watch
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Watch":
+        from .connect.watch import Watch
+
+        return Watch
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def memory(data: Any, *, schema: Any = None, name: str | None = None) -> Stream:
@@ -44,6 +44,8 @@ def memory(data: Any, *, schema: Any = None, name: str | None = None) -> Stream:
     >>> memory({"n": [1, 2]}, schema={"n": "int8"})
     Stream(n: int8)
     """
+    from .connect.memory import MemorySource
+
     return _stream("read.memory", name, lambda: MemorySource(data, schema=schema))
 
 
@@ -68,6 +70,8 @@ def replay(
     >>> replay({"at": [0, 5], "n": [1, 2]}, time="at", span=10, rows=1_000)
     Stream(at: int64, n: int64)
     """
+    from .connect.replay import ReplaySource
+
     return _stream(
         "read.replay",
         name,
@@ -97,6 +101,8 @@ def generate(
     >>> generate(lambda i: (i // 10, i * 0.5), output=["user", "price"], rows=1000)
     Stream(user: int64, price: float64)
     """
+    from .connect.generate import INDEX, IndexSource
+
     indices = _stream(
         "read.generate",
         name,
@@ -118,6 +124,8 @@ def index(
     >>> index(10)
     Stream(index: int64)
     """
+    from .connect.generate import IndexSource
+
     return _stream(
         "read.index",
         name,
@@ -134,6 +142,8 @@ def iterate(rows: Iterable[Any], *, schema: Any = None, name: str | None = None)
     >>> iterate(((n, str(n)) for n in range(3)), schema={"n": int, "text": str})
     Stream(n: int64, text: string)
     """
+    from .connect.iterate import IteratorSource
+
     return _stream("read.iterate", name, lambda: IteratorSource(rows, schema=schema))
 
 
@@ -161,6 +171,9 @@ def parquet(
     Stream(n: int64)
     >>> folder.cleanup()
     """
+    from .connect.parquet import ParquetSource
+    from .connect.parquet_format import ParquetFormat
+
     return _stream(
         "read.parquet",
         name,
@@ -192,6 +205,8 @@ def arrow(
     Stream(n: optional(int64))
     >>> folder.cleanup()
     """
+    from .connect.arrow_files import ArrowFormat, ArrowSource
+
     return _stream(
         "read.arrow",
         name,
@@ -220,6 +235,8 @@ def json(
     Stream(user: string, at: timestamp)
     >>> folder.cleanup()
     """
+    from .connect.json_lines import JsonFormat, JsonSource
+
     return _stream(
         "read.json",
         name,
@@ -256,6 +273,8 @@ def kafka(
     >>> kafka("localhost:9092", "views", format="raw", start={0: 100}).schema.names
     ('key', 'value', 'timestamp', 'partition', 'offset')
     """
+    from .connect.kafka import KafkaSource
+
     return _stream(
         "read.kafka",
         name,
@@ -281,12 +300,15 @@ def spark(frame: Any, *, schema: Any = None, name: str | None = None) -> Stream:
     the columns that it names. Rows of a DataFrame have no order: a watermark moves from one
     micro-batch to the next, and no row is late for another one of its batch.
     """
+    from .connect.spark_frame import SparkFrame
+
     return _stream("read.spark", name, lambda: SparkFrame(frame, schema=schema))
 
 
 def source(connector: Source, *, name: str | None = None) -> Stream:
     """Rows of any connector that follows `headrace.plan.connector.Source`.
 
+    >>> from headrace.connect.generate import IndexSource
     >>> source(IndexSource(rows=3))
     Stream(index: int64)
     """
@@ -299,6 +321,8 @@ def _watched(
     """A source that watches a folder, if that is asked for."""
     if not watch:
         return None
+    from .connect.watch import Watch, WatchedSource
+
     how = Watch() if watch is True else watch
     if not isinstance(how, Watch):
         raise TypeError(f"watch={watch!r}: use True, or read.Watch(...) to say how")

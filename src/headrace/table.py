@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .connect.memory import MemorySource
-from .connect.parquet import ParquetSource
 from .plan.checks import Place
 from .plan.errors import DataError
 from .plan.table import Table
+
+if TYPE_CHECKING:
+    from .connect.memory import MemorySource
+    from .connect.parquet import ParquetSource
 
 
 def table(data: Any, *, name: str | None = None, schema: Any = None) -> Table:
@@ -28,8 +30,12 @@ def table(data: Any, *, name: str | None = None, schema: Any = None) -> Table:
     source: ParquetSource | MemorySource
     try:
         if is_path:
+            from .connect.parquet import ParquetSource
+
             source = ParquetSource(data, schema=schema)
         else:
+            from .connect.memory import MemorySource
+
             source = MemorySource(data, schema=schema)
     except (DataError, TypeError) as error:
         raise place.error(str(error)) from None

@@ -1,4 +1,5 @@
-"""Sinks as users name them: `stream.write.parquet(...)` and others, each of which gives an Output.
+"""Sinks as users name them: `stream.write.parquet(...)` and others, each of which gives an Output
+and loads its connector.
 
     >>> from headrace import read
     >>> numbers = read.memory({"n": [1, 2, 3]})
@@ -17,23 +18,15 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import pyarrow as pa
 
-from .connect.arrow_sink import ArrowSink
-from .connect.callback import CallbackSink
-from .connect.collect import CollectSink
-from .connect.console import ConsoleSink
-from .connect.foreach_batch import ForeachBatchSink
-from .connect.json_sink import JsonSink
-from .connect.kafka_encode import Encoder
-from .connect.kafka_sink import KafkaSink
-from .connect.null import NullSink
-from .connect.parquet_sink import ParquetSink
-from .connect.sqlite_sink import SqliteSink
 from .plan.checks import Place
 from .plan.connector import Sink
 from .plan.errors import DataError
 from .plan.nodes import Sink as SinkNode
 
 if TYPE_CHECKING:
+    from .connect.collect import CollectSink
+    from .connect.kafka_encode import Encoder
+    from .connect.null import NullSink
     from .stream import Stream
 
 
@@ -58,7 +51,7 @@ class Collected(Output):
 
     def result(self) -> pa.Table:
         """The rows of the last run, as an Arrow table."""
-        return cast(CollectSink, self.connector).result()
+        return cast("CollectSink", self.connector).result()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,7 +61,7 @@ class Counted(Output):
     @property
     def rows(self) -> int:
         """How many rows the last run had."""
-        return cast(NullSink, self.connector).rows
+        return cast("NullSink", self.connector).rows
 
 
 class Writer:
@@ -86,6 +79,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.collect()
         Output(collect)
         """
+        from .connect.collect import CollectSink
+
         return Collected(self._node("write.collect", name, CollectSink))
 
     def callback(
@@ -97,6 +92,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.callback(print)
         Output(callback print)
         """
+        from .connect.callback import CallbackSink
+
         return Output(self._node("write.callback", name, lambda: CallbackSink(function)))
 
     def parquet(
@@ -112,6 +109,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.parquet("out/")
         Output(parquet out/)
         """
+        from .connect.parquet_sink import ParquetSink
+
         made = self._node("write.parquet", name, lambda: ParquetSink(path, compression=compression))
         return Output(made)
 
@@ -128,6 +127,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.arrow("out/")
         Output(arrow out/)
         """
+        from .connect.arrow_sink import ArrowSink
+
         made = self._node("write.arrow", name, lambda: ArrowSink(path, compression=compression))
         return Output(made)
 
@@ -138,6 +139,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.json("out/")
         Output(json out/)
         """
+        from .connect.json_sink import JsonSink
+
         return Output(self._node("write.json", name, lambda: JsonSink(path)))
 
     def sqlite(
@@ -151,6 +154,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.sqlite("out.db", "numbers")
         Output(sqlite out.db, table numbers)
         """
+        from .connect.sqlite_sink import SqliteSink
+
         return Output(self._node("write.sqlite", name, lambda: SqliteSink(path, table)))
 
     def foreach_batch(
@@ -164,6 +169,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.foreach_batch(print)
         Output(foreach_batch print)
         """
+        from .connect.foreach_batch import ForeachBatchSink
+
         return Output(self._node("write.foreach_batch", name, lambda: ForeachBatchSink(function)))
 
     def kafka(
@@ -186,6 +193,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.kafka("localhost:9092", "numbers", key="n")
         Output(kafka localhost:9092, topic numbers, json, key n)
         """
+        from .connect.kafka_sink import KafkaSink
+
         made = self._node(
             "write.kafka",
             name,
@@ -202,6 +211,8 @@ class Writer:
         >>> read.memory({"n": [1]}).write.console(limit=3)
         Output(console, 3 rows)
         """
+        from .connect.console import ConsoleSink
+
         return Output(self._node("write.console", name, lambda: ConsoleSink(limit, file=file)))
 
     def null(self, *, name: str | None = None) -> Counted:
@@ -211,12 +222,15 @@ class Writer:
         >>> read.memory({"n": [1]}).write.null()
         Output(null)
         """
+        from .connect.null import NullSink
+
         return Counted(self._node("write.null", name, NullSink))
 
     def to(self, connector: Sink, *, name: str | None = None) -> Output:
         """Into any connector that follows `headrace.plan.connector.Sink`.
 
         >>> from headrace import read
+        >>> from headrace.connect.null import NullSink
         >>> read.memory({"n": [1]}).write.to(NullSink())
         Output(null)
         """

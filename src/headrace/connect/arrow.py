@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.plan.errors import DataError
 from headrace.plan.expression_types import ExpressionError
@@ -167,20 +166,18 @@ def said_of_unread(unread: Mapping[str, Any]) -> str:
 
 def has_nulls(column: pa.ChunkedArray | pa.Array) -> bool:
     """Is a value null, be it one of a dictionary?"""
-    return column.null_count > 0 or (
-        pa.types.is_dictionary(column.type) and bool(pc.any(_is_null(column)).as_py())
-    )
+    if column.null_count > 0 or not pa.types.is_dictionary(column.type):
+        return bool(column.null_count)
+    return first_null(column) >= 0
 
 
 def first_null(column: pa.ChunkedArray | pa.Array) -> int:
     """The first row with a null; -1 if there is none."""
-    return int(pc.index(_is_null(column), True).as_py())
+    import pyarrow.compute as pc
 
-
-def _is_null(column: pa.ChunkedArray | pa.Array) -> Any:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return pc.is_null(column)
+    return int(pc.index(pc.is_null(column), True).as_py())
 
 
 def check_names(schema: pa.Schema) -> None:

@@ -9,7 +9,6 @@ from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.plan.connector import Batch
 from headrace.plan.errors import DataError
@@ -139,6 +138,8 @@ def stored_maximum(values: pa.ChunkedArray | pa.Array, kind: DataType) -> Any:
     >>> stored_maximum(pa.array([3, None, 5], pa.timestamp("ms")), DataType("timestamp"))
     5000
     """
+    import pyarrow.compute as pc
+
     if kind.is_float:
         values = values.filter(pc.invert(pc.is_nan(values)))
     if kind.is_text and pa.types.is_dictionary(values.type):

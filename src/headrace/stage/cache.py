@@ -12,7 +12,6 @@ the time of a module, by which Numba tells whether it has changed, follows from 
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import importlib.resources
 import importlib.util
 import json
@@ -21,12 +20,15 @@ import sys
 import tempfile
 import threading
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 COMPILED = ("headrace.stage", "headrace.node")  # the packages with compiled functions
+# Packages that machine code depends on, and the files in which they say their release.
+RELEASES = (("numba", "_version.py"), ("llvmlite", "_version.py"), ("numpy", "version.py"))
 _PREFIX = "headrace_cached_"  # of the names in sys.modules
 _loading = threading.RLock()
 
@@ -49,9 +51,20 @@ def version() -> str:
         *(_sources(importlib.resources.files(package)) for package in COMPILED),
         sys.implementation.cache_tag,
         sys.version,
-        *map(importlib.metadata.version, ("numba", "llvmlite", "numpy")),  # loads none of them
+        *(_release(*file) for file in RELEASES),
     )
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _release(package: str, file: str) -> str:
+    """What tells one release of a package from another, without loading it."""
+    found = importlib.util.find_spec(package)
+    for folder in (found and found.submodule_search_locations) or ():
+        with suppress(OSError):
+            return Path(folder, file).read_text(encoding="utf-8")
+    from importlib import metadata  # takes longer to load than all the rest here
+
+    return metadata.version(package)
 
 
 def _sources(place: Any) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.plan.errors import DataError
 from headrace.plan.functions import StateSpec
@@ -113,8 +112,9 @@ def load_table(node: TableJoin, layout: StoreLayout, compiled: bool) -> KeyedSto
     keys = functions.columns(node.right_on, tuple(f"{k}: {name}" for k, name in enumerate(taken)))
     columns = [table.column(name) for name in wanted]
     rows = pa.table(columns, names=list(keys.schema.names))
-    for name in node.right_on:  # a null key matches nothing
-        rows = rows.filter(pc.is_valid(rows.column(name)))
+    for name in node.right_on:
+        if rows.column(name).null_count:  # a null key matches nothing
+            rows = rows.filter(rows.column(name).is_valid())
     store = KeyedStore(functions.entry, keeps_text=layout.keeps_text)
     store.reserve(rows.num_rows)
     done = 0

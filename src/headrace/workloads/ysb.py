@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import headrace as hr
 from headrace import col
@@ -134,6 +133,8 @@ class Ysb:
 
     def _places(self, got: pa.Table) -> np.ndarray | None:
         """Of each result row: window number times campaigns, plus campaign number."""
+        import pyarrow.compute as pc
+
         numbers = pc.index_in(got["campaign_id"], value_set=pa.array(self.campaign_ids))
         since, off = np.divmod(got["window_start"].to_numpy() - START_MS, WINDOW_MS)
         if numbers.null_count or off.any() or since.min(initial=0) < 0:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.plan.errors import DataError
 from headrace.plan.types import from_arrow
@@ -226,6 +225,8 @@ def _from_nanoseconds(values: pa.Array) -> pa.Array:
     nanoseconds = np.frombuffer(values.buffers()[1], np.int64)[values.offset :][: len(values)]
     microseconds = pa.array(nanoseconds // 1000)
     if values.null_count:
+        import pyarrow.compute as pc
+
         microseconds = pc.if_else(values.is_valid(), microseconds, None)
     return microseconds.cast(pa.timestamp("us", "UTC"))
 
@@ -233,6 +234,8 @@ def _from_nanoseconds(values: pa.Array) -> pa.Array:
 def _check_lengths(column: ColumnLayout, values: pa.Array) -> None:
     """A view has 32 bits for the length; only large strings can be longer."""
     if values.type in _LARGE and values.nbytes > LENGTH_MASK:
+        import pyarrow.compute as pc
+
         longest = pc.max(pc.binary_length(values)).as_py()
         if longest is not None and longest > LENGTH_MASK:
             raise DataError(f"column {column.name!r} has a value of {longest} bytes; 4 GiB is most")
@@ -246,6 +249,8 @@ def _check_nulls(column: ColumnLayout, values: pa.Array) -> None:
         return
     if hidden:
         values = values.dictionary_decode()
+    import pyarrow.compute as pc
+
     row = pc.index(values.is_null(), True).as_py()
     if row >= 0:
         raise DataError(
