@@ -17,7 +17,7 @@ from headrace.stage.memory.records import interpreted
 LIVES = ["compiled", "interpreted"]
 COMPILED = {
     arrow: ["fill_block", "fill_table", "text_size", "write_text"],
-    blocks: ["start_block", "all_within", "gather_rows", "partition_rows", "copy_stamps"],
+    blocks: ["start_block_at", "all_within", "gather_rows", "partition_rows", "copy_stamps"],
 }
 
 

@@ -39,6 +39,7 @@ class _Facts:
     entry: str  # the name of the function in the object code
     result: str  # one of RESULTS
     needs: list[str]  # names that must be known where it is loaded
+    digest: str  # of the object code, which LLVM would trust
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,8 @@ def load(name: str, signature: str) -> MachineCode | None:
     try:
         facts, _, code = _path(name, signature).read_bytes().partition(b"\n")
         known = _Facts(**json.loads(facts))
+        if known.digest != _digest(code):
+            return None
         return MachineCode(_linked(known, code), known.result)
     except (OSError, ValueError, TypeError, _CannotLink):
         return None  # missing, damaged, or in need of more than is loaded
@@ -106,15 +109,19 @@ def keep(name: str, signature: str, entry: str, result: str, module: Any, code: 
 
     module: the LLVM module that the object code was made of.
     """
-    facts = _Facts(entry, result, _undefined(module))
+    facts = _Facts(entry, result, _undefined(module), _digest(code))
     if not all(map(_is_known_to_all, facts.needs)):
         return False
     disk.write_bytes(_path(name, signature), json.dumps(asdict(facts)).encode() + b"\n" + code)
     return True
 
 
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
 def _path(name: str, signature: str) -> Path:
-    digest = hashlib.sha256(repr((name, signature, _processor())).encode()).hexdigest()[:16]
+    digest = _digest(repr((name, signature, _processor())).encode())
     return disk.folder() / "machine" / f"{name.rpartition('.')[2]}-{digest}.code"
 
 

@@ -1,0 +1,146 @@
+"""Machine code that is loaded without the compiler: kept, found again, called, refused."""
+
+import pytest
+from llvmlite import binding as llvm
+
+from headrace.node import growth
+from headrace.node.futex import Word
+from headrace.node.pool import Pool
+from headrace.stage.memory import arithmetic, dispatching, machine_code
+from headrace.stage.memory.lives import Compiled
+from headrace.stage.memory.records import compiled, i64, record
+
+pytestmark = pytest.mark.compiled
+
+
+@record
+class Pair:
+    left: i64
+    right: i64
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(folder, monkeypatch):
+    monkeypatch.setenv("HEADRACE_CACHE", folder)
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    def refuse(function, *given):
+        raise AssertionError(f"{function.__qualname__} is compiled again")
+
+    monkeypatch.setattr(dispatching, "compile_words", refuse)
+
+
+def anew(function):
+    """The function as a new process has it."""
+    return Compiled(function.py_func, function._place)
+
+
+def division(*given):
+    return anew(arithmetic.floor_divide)(*given)
+
+
+def test_what_was_compiled_once_needs_no_compiler(request):
+    assert division(-7, 2) == -4
+    request.getfixturevalue("no_compiler")
+    assert division(-7, 2) == -4
+    assert division(2**63 - 1, 1) == 2**63 - 1
+    with pytest.raises(AssertionError, match="compiled again"):
+        anew(arithmetic.remainder)(7, 2)
+
+
+def test_errors_are_raised_as_they_were(request):
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match=arithmetic.DIVISION_BY_ZERO):
+            division(1, 0)
+        with pytest.raises(OverflowError, match=arithmetic.INTEGER_OVERFLOW):
+            division(-(2**63), -1)
+        request.getfixturevalue("no_compiler")
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_an_integer_that_is_no_word_is_refused(value):
+    with pytest.raises(OverflowError, match="does not fit"):
+        division(value, 1)
+
+
+def test_other_arguments_and_results_go_through_numba():
+    assert anew(arithmetic.true_divide)(1, 4) == 0.25
+    assert anew(arithmetic.float_less)(1.0, float("nan"))
+    assert anew(arithmetic.absolute)(True) == 1
+
+
+def test_damaged_files_are_made_again(folder):
+    assert division(7, 2) == 3
+    name = "headrace.stage.memory.arithmetic.floor_divide", "int int"
+    path = machine_code._path(*name)
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:20], b"{}\n", b"\xff" + whole, whole[:-1], whole + b"x"):
+        path.write_bytes(damaged)
+        assert machine_code.load(*name) is None
+        assert division(7, 2) == 3
+        assert machine_code.load(*name) is not None
+
+
+def test_another_processor_finds_nothing(monkeypatch):
+    name = "headrace.stage.memory.arithmetic.floor_divide"
+    assert division(7, 2) == 3
+    assert machine_code.load(name, "int int") is not None
+    assert machine_code.load(name, "int") is None
+    monkeypatch.setattr(machine_code, "_processor", lambda: ["another"])
+    assert machine_code.load(name, "int int") is None
+
+
+def test_settings_of_numba_are_part_of_the_name(monkeypatch):
+    try:
+        names = []
+        for value in ("0", "1"):
+            monkeypatch.setenv("NUMBA_BOUNDSCHECK", value)
+            machine_code._processor.cache_clear()
+            names.append(machine_code._path("a.function", "int"))
+        assert names[0] != names[1]
+    finally:
+        machine_code._processor.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["NRT_Allocate", "numba_frexp", "PyLong_FromLong"])
+def test_what_needs_numba_or_the_interpreter_is_not_kept(name):
+    needing = llvm.parse_assembly(f"declare i64 @{name}(i64)\ndeclare i64 @malloc(i64)")
+    assert not machine_code.keep("a.needing", "int", "entry", "integer", needing, b"")
+    assert machine_code.load("a.needing", "int") is None
+
+
+def test_a_file_that_needs_what_is_not_there_is_not_loaded(monkeypatch):
+    assert division(7, 2) == 3
+    monkeypatch.setattr(machine_code, "_is_known_to_all", lambda name: False)
+    monkeypatch.setattr(machine_code, "_undefined", lambda module: ["something"])
+    name = "headrace.stage.memory.arithmetic.floor_divide"
+    path = machine_code._path(name, "int int")
+    path.write_bytes(path.read_bytes().replace(b'"needs": []', b'"needs": ["something"]'))
+    assert machine_code.load(name, "int int") is None
+
+
+def test_functions_of_users_and_tests_are_numbas(folder):
+    @compiled
+    def add_up(pair):
+        return pair.left + pair.right
+
+    pair = Pair.allocate()
+    pair.left, pair.right = 3, 4
+    assert not isinstance(add_up, Compiled)
+    assert add_up(pair) == 7
+
+
+def test_records_are_words_and_results_have_their_types():
+    pool, bell = Pool.allocate(), Word.allocate()
+    assert anew(growth.set_low)(pool, 3) is None and pool.low == 3
+    assert anew(growth.hang_bell)(pool, bell.address) is False
+    pool.asked = 1
+    assert anew(growth.hang_bell)(pool, bell.address) is True
+    assert anew(growth.times_rung)(bell.address) == 0
