@@ -6,6 +6,7 @@ from llvmlite import binding as llvm
 from headrace.node import growth
 from headrace.node.futex import Word
 from headrace.node.pool import Pool
+from headrace.node.port import Port, pending
 from headrace.stage.memory import arithmetic, dispatching, machine_code
 from headrace.stage.memory.lives import Compiled
 from headrace.stage.memory.records import compiled, i64, record
@@ -66,8 +67,10 @@ def test_errors_are_raised_as_they_were(request):
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
 def test_an_integer_that_is_no_word_is_refused(value):
-    with pytest.raises(OverflowError, match="does not fit"):
-        division(value, 1)
+    for call in (lambda: division(value, 1), lambda: anew(arithmetic.absolute)(value)):
+        with pytest.raises(OverflowError, match="does not fit in int64"):
+            call()
+    assert anew(arithmetic.absolute)(-(2**63) + 1) == 2**63 - 1
 
 
 def test_other_arguments_and_results_go_through_numba():
@@ -144,3 +147,4 @@ def test_records_are_words_and_results_have_their_types():
     pool.asked = 1
     assert anew(growth.hang_bell)(pool, bell.address) is True
     assert anew(growth.times_rung)(bell.address) == 0
+    assert anew(pending)(Port.allocate()) == 0

@@ -1,8 +1,9 @@
-"""The cache folder: generated modules, Numba's machine code beside them, and small facts.
+"""The cache folder: generated modules, machine code, and small facts.
 
     HEADRACE_CACHE, or the user's cache folder
       └─ <digest of our own code, Python, Numba, NumPy>     changed code never meets an old cache
            ├─ <name>.py              generated modules, and Numba's files in __pycache__
+           ├─ machine/<name>.code    what runs without Numba (see memory/machine_code.py)
            └─ facts/<name>.json
 
 The folder may be copied to another place or machine and stays warm: nothing in it names a path, and

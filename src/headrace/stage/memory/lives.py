@@ -63,7 +63,7 @@ class Compiled:
         if all(kind is int or hasattr(kind, "layout_digest") for kind in kinds):
             code = self._machine_code(kinds)
             if code is not None:
-                return code.caller(len(kinds))
+                return code.caller(kinds)
         return self._dispatcher
 
     def load(self) -> int:

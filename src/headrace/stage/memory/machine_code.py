@@ -50,29 +50,39 @@ class MachineCode:
     result: str
     owner: Any = None  # what must live as long
 
-    def caller(self, arity: int) -> Callable[..., Any]:
-        """The function for Python: takes integers and records, and lets other threads run."""
-        words = [ctypes.c_int64] * arity
+    def caller(self, kinds: tuple[type, ...]) -> Callable[..., Any]:
+        """The function for Python, with arguments of these types, int or a record's; lets other
+        threads run meanwhile."""
+        words = [ctypes.c_int64] * len(kinds)
         # the way Numba's functions call each other, with a place for the result and for the error
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *words)
-        function, meaning = kind(self.address), RESULTS[self.result]
+        function, meaning, byref = kind(self.address), RESULTS[self.result], ctypes.byref
 
         def call(*given: Any) -> Any:
-            result, error = ctypes.c_int64(), ctypes.c_void_p()
-            status = function(ctypes.byref(result), ctypes.byref(error), *map(_word, given))
-            if status:
-                _raise(error)
-            return meaning(result.value)
+            answer = _Answer()
+            words = [value if type(value) is int else value._address for value in given]
+            if min(words, default=0) < LOWEST or max(words, default=0) > HIGHEST:
+                raise OverflowError(f"an integer in {given} does not fit in int64")
+            if function(byref(answer), byref(answer, _ERROR), *words):
+                _raise(answer.error)
+            return meaning(answer.result)
 
-        return call
+        def call_with_address(address: int) -> Any:  # the same, for what is called most
+            answer = _Answer()
+            if not 0 <= address <= HIGHEST:
+                return call(address)
+            if function(byref(answer), byref(answer, _ERROR), address):
+                _raise(answer.error)
+            return answer.result
+
+        return call_with_address if kinds == (int,) and self.result == "integer" else call
 
 
-def _word(value: Any) -> int:
-    if type(value) is not int:
-        return value._address
-    if LOWEST <= value <= HIGHEST:
-        return value
-    raise OverflowError(f"{value} does not fit in int64")
+class _Answer(ctypes.Structure):
+    _fields_ = (("result", ctypes.c_int64), ("error", ctypes.c_void_p))
+
+
+_ERROR = _Answer.error.offset
 
 
 class _Raised(ctypes.Structure):
@@ -81,10 +91,10 @@ class _Raised(ctypes.Structure):
     _fields_ = (("pickled", ctypes.c_void_p), ("size", ctypes.c_int32))
 
 
-def _raise(error: ctypes.c_void_p) -> None:
-    if not error.value:
+def _raise(error: int | None) -> None:
+    if not error:
         raise RuntimeError("compiled code failed, and did not say why")
-    raised = _Raised.from_address(error.value)
+    raised = _Raised.from_address(error)
     kind, arguments, _ = pickle.loads(ctypes.string_at(raised.pickled, raised.size))
     raise kind(*arguments)
 
@@ -177,5 +187,6 @@ _engines: list[Any] = []  # they own the code
 def _new_engine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    # the only code that this one makes is that of an empty module
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(opt=0)
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
