@@ -1,7 +1,10 @@
 """Machine code that is loaded without the compiler: kept, found again, called, refused."""
 
+import pickle
+
 import pytest
 from llvmlite import binding as llvm
+from pyspark import cloudpickle
 
 from headrace.node import growth
 from headrace.node.futex import Word
@@ -127,6 +130,11 @@ def test_a_file_that_needs_what_is_not_there_is_not_loaded(monkeypatch):
     path = machine_code._path(name, "int int")
     path.write_bytes(path.read_bytes().replace(b'"needs": []', b'"needs": ["something"]'))
     assert machine_code.load(name, "int int") is None
+
+
+def test_a_compiled_function_is_pickled_by_its_name():
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        assert pickle.loads(dumps(arithmetic.floor_divide)) is arithmetic.floor_divide
 
 
 def test_functions_of_users_and_tests_are_numbas(folder):

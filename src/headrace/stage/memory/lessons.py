@@ -18,18 +18,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-_waiting: list[Callable[[], None]] = []
+_waiting: dict[Callable[[], None], None] = {}  # in order
 _teaching = threading.RLock()
 _has_begun = False
 
 
 def lesson(given: Callable[[], None]) -> Callable[[], None]:
     """Call a function without arguments when Numba is needed; at once, if it has been already."""
-    with _teaching:
-        if _has_begun:
-            given()
-        else:
-            _waiting.append(given)
+    _waiting[given] = None
+    if _has_begun:
+        # not under the lock: modules are loaded here, and who teaches may wait for one of them
+        _give(given)
     return given
 
 
@@ -39,4 +38,10 @@ def teach() -> None:
     with _teaching:
         _has_begun = True
         while _waiting:
-            _waiting.pop(0)()
+            _give(next(iter(_waiting)))
+
+
+def _give(given: Callable[[], None]) -> None:
+    missing = object()
+    if _waiting.pop(given, missing) is not missing:  # nobody else has taken it
+        given()

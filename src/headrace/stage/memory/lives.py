@@ -29,7 +29,8 @@ def compiled(function: Callable) -> Any:
     in the cache folder of its very version, and that of a generated kernel is named by its text.
     """
     place = _cache_place(function.__code__.co_filename)
-    if place is not None and _is_named(function):
+    may_compile = not os.environ.get("NUMBA_DISABLE_JIT")  # or Numba says what that means
+    if may_compile and place is not None and _is_named(function):
         return Compiled(function, place)
     return _numbas().dispatcher(function, place)
 
@@ -51,6 +52,12 @@ class Compiled:
         self.py_func, self._place = function, place
         self._callers: dict[tuple[type, ...], Callable] = {}  # by the types of the arguments
         self._loaded: dict[tuple[type, ...], MachineCode] = {}
+
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__  # in its module; see pickle
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.py_func.__module__}.{self.py_func.__qualname__}>"
 
     def __call__(self, *given: Any) -> Any:
         kinds = tuple(map(type, given))
