@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +83,8 @@ class Schema:
 
     def closest(self, name: str) -> str:
         """Words for an error message: a similar name, or the list of what there is."""
+        import difflib  # only for this message
+
         near = difflib.get_close_matches(name, self.names, n=1)
         if near:
             return f"did you mean {near[0]!r}?"

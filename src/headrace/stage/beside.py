@@ -10,15 +10,17 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.stage import cache as disk
+
+if TYPE_CHECKING:
+    import subprocess
 
 TIMEOUT = 60.0  # seconds
 LOOK_SECONDS = 0.02
@@ -108,6 +110,8 @@ def _start(name: str, then: str) -> subprocess.Popen[bytes] | None:
         "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
         _IS_BESIDE: "1",
     }
+    import subprocess  # not for a warm start
+
     try:
         return subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, name, then],

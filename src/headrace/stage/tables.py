@@ -133,8 +133,13 @@ def load_table(node: TableJoin, layout: StoreLayout, compiled: bool) -> KeyedSto
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """A column without nulls as 64-bit integers. (`to_numpy` would load pandas.)"""
-    chunks = [chunk.cast(pa.int64()) for chunk in column.chunks if len(chunk)]
+    """A column without nulls as 64-bit integers. (`to_numpy` would load pandas, and `cast` all of
+    Arrow's functions.)"""
+    chunks = [
+        chunk if chunk.type == pa.int64() else chunk.cast(pa.int64())
+        for chunk in column.chunks
+        if len(chunk)
+    ]
     parts = [
         np.frombuffer(
             chunk.buffers()[1], np.int64, len(chunk), chunk.offset * np.dtype(np.int64).itemsize

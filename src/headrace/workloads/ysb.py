@@ -158,17 +158,16 @@ def make(rows: int, *, strings: bool = False, seed: int = 1, windows: int = ROUN
     columns: dict[str, Any] = {
         "user_id": random.integers(0, 1 << 62, rows),
         "page_id": random.integers(0, 1 << 62, rows),
-        "ad_id": ad_ids.take(_column(ad_numbers)),
+        "ad_id": _pick(ad_ids, ad_numbers),
         "ad_type": random.integers(0, AD_TYPES, rows),
         "event_type": random.integers(0, EVENT_TYPES, rows),
         "event_time": START_MS + np.arange(rows) * (windows * WINDOW_MS) // rows,
         "ip": random.integers(0, 1 << 32, rows),
     }
-    campaigns = pa.table(
-        {"ad_id": ad_ids, "campaign_id": campaign_ids.take(_column(campaign_numbers))}
-    )
+    campaign_of_ad = _pick(campaign_ids, campaign_numbers)
+    campaigns = pa.table({"ad_id": _column(ad_ids), "campaign_id": _column(campaign_of_ad)})
     events = pa.table([_column(values) for values in columns.values()], names=list(columns))
-    return Ysb(events, campaigns, ad_numbers, campaign_ids, campaign_numbers, windows)
+    return Ysb(events, campaigns, ad_numbers, _column(campaign_ids), campaign_numbers, windows)
 
 
 def _column(values: Any) -> pa.Array:
@@ -178,8 +177,13 @@ def _column(values: Any) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
-def _numbers(random: np.random.Generator, count: int) -> pa.Array:
-    return _column(random.integers(1, 1 << 62, count))
+def _pick(ids: Any, numbers: np.ndarray) -> Any:
+    """The ids with these numbers. (Arrow loads all of its functions for one `take`.)"""
+    return ids[numbers] if isinstance(ids, np.ndarray) else ids.take(_column(numbers))
+
+
+def _numbers(random: np.random.Generator, count: int) -> np.ndarray:
+    return random.integers(1, 1 << 62, count)
 
 
 def _uuids(random: np.random.Generator, count: int) -> pa.Array:
