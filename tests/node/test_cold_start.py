@@ -98,8 +98,8 @@ print(json.dumps([began_with_it, out.result()["n"].to_pylist(), "numba" in sys.m
 
 
 def test_another_process_compiles_the_loop(tmp_path):
-    """The first start has no compiled loop; the second one finds what was made beside the first,
-    and does not load the compiler at all."""
+    """The first start has no compiled loop; later ones find what was made beside the first, and
+    do not load the compiler at all."""
     cold = {"HEADRACE_CACHE": str(tmp_path / "a"), "NUMBA_CACHE_DIR": str(tmp_path / "b")}
     said = [
         subprocess.run(

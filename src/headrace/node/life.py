@@ -15,10 +15,13 @@ from headrace.stage.memory.calls import address_of
 from headrace.stage.memory.records import interpreted
 
 from .emit import let_go
+from .growth import has_asked, wants_more
 from .loop import loop
-from .parking import stop_all, wake_all
+from .pace import Pace, start_pace
+from .parking import Lot, stop_all, wake_all
+from .pool import Pool
 from .reading import fill_copied, fill_mixed, unlock
-from .schedulers.hooks import ready
+from .schedulers.hooks import Worker, ready
 from .worker import work
 
 
@@ -66,3 +69,17 @@ class Life:
         """The function that fills a block from a batch."""
         fill = fill_copied if only_copies else fill_mixed
         return address_of(fill) if self.compiles else self.address(fill)
+
+
+def load_the_rest() -> None:
+    """Have what is called only now and then in the cache, too: a job that comes to it later would
+    load the compiler while it runs."""
+    for function, *kinds in (
+        (fill_mixed, int),
+        (has_asked, Pool),
+        (let_go, Worker, int),
+        (start_pace, Pace, int),
+        (wake_all, Lot),
+        (wants_more, Pool),
+    ):
+        function.load(*kinds)

@@ -80,7 +80,7 @@ class Beside:
     def load(self) -> None:
         """Load the function from the disk cache, or compile it here."""
         with self._lock:
-            named(self._name).load()
+            named(self._name).load(int)
             if not self.is_there:
                 disk.write_json(self._fact, True)
                 self.is_there = True

@@ -20,7 +20,10 @@ def address_of(function: Any) -> int:
     if not is_compiled(function):
         address = id(function)
     elif isinstance(function, Compiled):
-        address = function.load()
+        code = function.load(int)
+        if code is None or code.result != "integer":
+            raise TypeError(f"{function} does not give an integer")
+        address = code.address
     else:
         from numba import types
 

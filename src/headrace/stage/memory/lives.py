@@ -68,21 +68,14 @@ class Compiled:
 
     def _caller(self, kinds: tuple[type, ...]) -> Callable:
         if all(kind is int or hasattr(kind, "layout_digest") for kind in kinds):
-            code = self._machine_code(kinds)
+            code = self.load(*kinds)
             if code is not None:
                 return code.caller(kinds)
         return self._dispatcher
 
-    def load(self) -> int:
-        """The address of a function of one integer that gives an integer (see `calls`); where it
-        is not in the cache, it is compiled."""
-        code = self._machine_code((int,))
-        if code is None or code.result != "integer":
-            raise TypeError(f"{self.py_func.__qualname__} does not give an integer")
-        return code.address
-
-    def _machine_code(self, kinds: tuple[type, ...]) -> MachineCode | None:
-        """From the cache, or from Numba; None: the result is not a word."""
+    def load(self, *kinds: type) -> MachineCode | None:
+        """The machine code for arguments of these types, int or a record class, from the cache or
+        from Numba; None: the result is not a word."""
         with _loading:
             found = self._loaded.get(kinds)
             if found is None:
