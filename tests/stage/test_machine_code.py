@@ -103,14 +103,22 @@ def test_another_processor_finds_nothing(monkeypatch):
     assert machine_code.load(name, "int int") is None
 
 
-def test_settings_of_numba_are_part_of_the_name(monkeypatch):
+def test_settings_of_numba_are_part_of_the_name(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def path():
+        machine_code._processor.cache_clear()
+        return machine_code._path("a.function", "int")
+
     try:
-        names = []
-        for value in ("0", "1"):
-            monkeypatch.setenv("NUMBA_BOUNDSCHECK", value)
-            machine_code._processor.cache_clear()
-            names.append(machine_code._path("a.function", "int"))
-        assert names[0] != names[1]
+        names = {path()}
+        monkeypatch.setenv("NUMBA_BOUNDSCHECK", "1")
+        names.add(path())
+        (tmp_path / ".numba_config.yaml").write_text("opt: 1")
+        names.add(path())
+        monkeypatch.setenv("NUMBA_CACHE_DIR", "elsewhere")
+        names.add(path())
+        assert len(names) == 3
     finally:
         machine_code._processor.cache_clear()
 

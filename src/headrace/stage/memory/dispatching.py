@@ -79,9 +79,8 @@ def compile_words(
 
 def _name_of(result: types.Type) -> str | None:
     """What a result is in `machine_code.RESULTS`."""
-    if isinstance(result, types.Integer | types.IntegerLiteral):
-        return "integer" if result.bitwidth == types.int64.bitwidth else None
-    return {types.boolean: "flag", types.none: "none"}.get(result)
+    names = {types.int64: "integer", types.boolean: "flag", types.none: "none"}
+    return names.get(types.unliteral(result))
 
 
 class _WordsCache:

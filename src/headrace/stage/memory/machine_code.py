@@ -15,6 +15,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from llvmlite import binding as llvm
 
 from headrace.stage import cache as disk
 
+_SETTINGS = ".numba_config.yaml"  # where Numba looks for some, besides the environment
 LOWEST, HIGHEST = -(2**63), 2**63 - 1  # integers of one word
 
 # What a word stands for, by the name of the result in the facts.
@@ -140,6 +142,8 @@ def _processor() -> list[Any]:
     """What object code depends on besides all that the cache folder is named by."""
     settings = {k: v for k, v in os.environ.items() if k.startswith("NUMBA_")}
     settings.pop("NUMBA_CACHE_DIR", None)
+    with suppress(OSError):
+        settings[_SETTINGS] = Path(_SETTINGS).read_text(encoding="utf-8")
     features = llvm.get_host_cpu_features().flatten()
     return [llvm.get_process_triple(), llvm.get_host_cpu_name(), features, sorted(settings.items())]
 
