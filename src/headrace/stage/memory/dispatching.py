@@ -93,17 +93,17 @@ class _WordsCache:
         return self._numbas.load_overload(signature, target)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        result, library = _name_of(compiled.signature.return_type), compiled.library
-        alone = not (compiled.lifted or library.has_dynamic_globals or compiled.reload_init)
-        entry = compiled.fndesc.llvm_func_name
-        if not (
-            result is not None
-            and alone
-            and machine_code.keep(
-                *self._key, entry, result, library._final_module, library._get_compiled_object()
-            )
-        ):
+        if not self._keep(compiled):
             self._numbas.save_overload(signature, compiled)
+
+    def _keep(self, compiled: Any) -> bool:
+        result, library = _name_of(compiled.signature.return_type), compiled.library
+        if result is None or compiled.lifted or compiled.reload_init:
+            return False
+        if library.has_dynamic_globals:  # addresses of this process
+            return False
+        entry, code = compiled.fndesc.llvm_func_name, library._get_compiled_object()
+        return machine_code.keep(*self._key, entry, result, library._final_module, code)
 
 
 class _CacheLater:
