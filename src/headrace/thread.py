@@ -9,7 +9,7 @@ from .connect.delivery import Delivery
 from .plan.connector import Reader
 from .plan.nodes import WATERMARK, Sink, Source
 from .plan.planner import Plan
-from .stage.blocks.arrow import to_arrow
+from .stage.blocks.arrow import as_arrow
 from .stage.stage import Stage
 from .stage.units import sampling_of
 
@@ -80,7 +80,7 @@ class ThreadRun:
 
     def _drain(self) -> None:
         for name, block in self._stage.pull():
-            self._delivery.write(name, to_arrow(block))
+            self._delivery.write(name, as_arrow(block))
 
     def _close(self) -> None:
         self._sampling.close()

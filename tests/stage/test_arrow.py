@@ -13,7 +13,7 @@ from tests.stage.batches import LIVES, assert_same, batches, filled, life
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 from headrace.plan.types import SCALARS, optional
-from headrace.stage.blocks.arrow import Feed, to_arrow
+from headrace.stage.blocks.arrow import Feed, as_arrow, to_arrow
 from headrace.stage.blocks.arrow_text import expand_bits
 from headrace.stage.blocks.block import Block, Layout
 from headrace.stage.memory.records import interpreted
@@ -34,6 +34,25 @@ def test_arrow_round_trip_in_pieces(name, made, capacity):
             assert_same(to_arrow(block), wanted.slice(start, count))
         feed.fill(block, 0, 0)
         assert_same(to_arrow(block), wanted.slice(0, 0))
+
+
+@given(batches(), st.integers(1, 4))
+def test_a_block_as_it_lies_in_memory(made, room):
+    layout, batch, wanted = made
+    block = Block.allocate(layout, max(1, batch.num_rows * room))
+    Feed(layout, batch).fill(block, 0, batch.num_rows)
+    found = as_arrow(block)
+    del block
+    assert_same(found, wanted)
+
+
+@pytest.mark.parametrize(("rows", "shared"), [(4, True), (2, True), (1, False)])
+def test_only_blocks_that_are_mostly_empty_are_copied(rows, shared):
+    block = Block.allocate(Layout.of(Schema.of({"n": int})), capacity=4)
+    block.values(0)[:rows], block.rows = 7, rows
+    found = as_arrow(block)
+    block.values(0)[0] = 8
+    assert found["n"][0].as_py() == (8 if shared else 7)
 
 
 @given(batches())

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from .folder_sink import CompressedFolderSink
-from .staging import RowWriter
+from .staging import GROUP_ROWS, RowWriter
 
 
 class ArrowSink(CompressedFolderSink):
@@ -39,7 +39,7 @@ class ArrowSink(CompressedFolderSink):
     usual = "none"
 
     def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
-        return arrow_writer(path, schema, self._compression)
+        return ArrowWriter(path, schema, self._compression)
 
     def _rows_in(self, path: Path) -> int:
         return rows_in_arrow(path)
@@ -49,12 +49,21 @@ class ArrowSink(CompressedFolderSink):
             return pa.ipc.open_file(file).schema
 
 
-def arrow_writer(path: Path, schema: pa.Schema, compression: str = "none") -> Any:
-    """What writes a file of the file format."""
-    chosen: Any = None if compression == "none" else compression
-    return pa.ipc.new_file(
-        os.fspath(path), schema, options=pa.ipc.IpcWriteOptions(compression=chosen)
-    )
+class ArrowWriter:
+    """Writes a file of the file format."""
+
+    def __init__(self, path: Path, schema: pa.Schema, compression: str = "none") -> None:
+        chosen: Any = None if compression == "none" else compression
+        options = pa.ipc.IpcWriteOptions(compression=chosen)
+        self._file = pa.ipc.new_file(os.fspath(path), schema, options=options)
+
+    def write_table(self, table: pa.Table) -> None:
+        """Add rows, in pieces of a useful size: readers get them as they lie in the file."""
+        self._file.write_table(table.combine_chunks(), max_chunksize=GROUP_ROWS)
+
+    def close(self) -> None:
+        """Write the end, and close the file."""
+        self._file.close()
 
 
 def rows_in_arrow(path: Path) -> int:

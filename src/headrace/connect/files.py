@@ -36,6 +36,7 @@ from .pushdown import mask, usable
 
 CHANNEL = "files"
 DECODED_ROWS = 131_072  # that are decoded at a time: bounds the memory of a reader, and its calls
+WORTH_COPYING = 16  # one row of so many: where a predicate keeps more, the filter behind is quicker
 
 Place = dict[str, Any]  # a position: {"file": its name, "row": how many of its rows lie before}
 
@@ -347,7 +348,7 @@ class FileReader:
         end, predicate = int(behind[-1]), self._selection.predicate
         if predicate is not None and _can_mask(predicate, rows):
             kept = mask(predicate, rows)
-            if (kept.true_count or 0) * 2 <= rows.num_rows:
+            if (kept.true_count or 0) * WORTH_COPYING <= rows.num_rows:
                 rows = rows.filter(kept)
                 behind = behind[kept.fill_null(False).to_numpy(zero_copy_only=False)]
         return Piece(name, rows if rows.num_rows else None, behind, end)

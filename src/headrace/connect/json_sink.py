@@ -75,9 +75,10 @@ class JsonWriter:
         self._schema = schema
         self._file = open(path, "wb")  # noqa: SIM115
 
-    def write_batch(self, batch: pa.RecordBatch) -> None:
+    def write_table(self, table: pa.Table) -> None:
         """Add a line for each row."""
-        self._file.writelines(text + b"\n" for text in json_texts(batch, self._schema))
+        for batch in table.to_batches():
+            self._file.writelines(text + b"\n" for text in json_texts(batch, self._schema))
 
     def close(self) -> None:
         """Close the file."""

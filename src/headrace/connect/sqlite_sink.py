@@ -14,7 +14,7 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
-from .arrow_sink import arrow_writer, rows_in_arrow
+from .arrow_sink import ArrowWriter, rows_in_arrow
 from .iso import texts_of_times
 from .paths import local_path
 from .staging import DAY, RowWriter, StagedSink, safe
@@ -81,7 +81,7 @@ class SqliteSink(StagedSink):
         return f"{super().__str__()}, table {self._table}"
 
     def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
-        return arrow_writer(path, schema)
+        return ArrowWriter(path, schema)
 
     def _rows_in(self, path: Path) -> int:
         return rows_in_arrow(path)

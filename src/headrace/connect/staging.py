@@ -32,8 +32,8 @@ Message = dict[str, Any]  # {"attempt": its name, "rows": how many it had staged
 class RowWriter(Protocol):
     """What writes the rows of one file."""
 
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
+    def write_table(self, table: pa.Table) -> None:
+        """Add rows, which lie in as many pieces as they came in."""
         ...
 
     def close(self) -> None:
@@ -209,9 +209,7 @@ class StagedFile:
 
     def _flush(self) -> None:
         if self._waiting_rows:
-            table = pa.Table.from_batches(self._waiting, self._schema).combine_chunks()
-            for batch in table.to_batches(max_chunksize=GROUP_ROWS):
-                self._writer.write_batch(batch)
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
         self._waiting, self._waiting_rows = [], 0
 
 

@@ -225,10 +225,10 @@ class RowStage:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that the stage makes of the partition's."""
-        from headrace.stage.blocks.arrow import to_arrow
+        from headrace.stage.blocks.arrow import as_arrow
 
         with frame_task(receive(self._path), self._source, batch=1) as stage:
             for rows in batches:
                 stage.push(self._source, rows, CHANNEL)
                 for _, block in stage.pull():
-                    yield to_arrow(block)
+                    yield as_arrow(block)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.plan.nodes import KEY_HASH, Exchange, Node, Sink
-from headrace.stage.blocks.arrow import to_arrow
+from headrace.stage.blocks.arrow import as_arrow
 from headrace.stage.blocks.block import Block, scatter
 from headrace.stage.stage import Stage
 from headrace.stage.store import owners
@@ -96,11 +96,11 @@ class StageTask:
             self._sinks[root.name] = pickle.loads(pickled), []
         sink, messages = self._sinks[root.name]
         name = self.shipment.batch_name(self.batch)
-        messages.append(sink.write(to_arrow(block), name, self._attempt))
+        messages.append(sink.write(as_arrow(block), name, self._attempt))
 
     def _add(self, name: str, shard: int, block: Block) -> Iterator[Letter]:
         waiting = self._waiting.setdefault((name, shard), [])
-        waiting.append(to_arrow(block))
+        waiting.append(as_arrow(block))
         if sum(rows.num_rows for rows in waiting) >= PACKET_ROWS:
             yield self._packet(name, shard)
 

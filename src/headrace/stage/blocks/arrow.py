@@ -1,4 +1,4 @@
-"""Arrow batches into blocks (`Feed`), and blocks into Arrow batches (`to_arrow`).
+"""Arrow batches into blocks (`Feed`), and blocks into Arrow batches (`to_arrow`, `as_arrow`).
 
 >>> from headrace.plan.schema import Schema
 >>> from headrace.stage.blocks.block import Block, Layout
@@ -271,14 +271,35 @@ def to_arrow(
     """
     schema, rows = block.layout.schema, range(first, block.rows if last is None else last)
     chosen = range(len(schema)) if names is None else [schema.index(name) for name in names]
-    arrays = [_array(block, i, rows) for i in chosen]
-    if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
     kept = block.layout.arrow_schema if names is None else schema.select(names).to_arrow()
-    return pa.RecordBatch.from_arrays(arrays, schema=kept)
+    return _batch([_array(block, i, rows) for i in chosen], kept, len(rows))
 
 
-def _array(block: Block, i: int, rows: range) -> pa.Array:
+def as_arrow(block: Block) -> pa.RecordBatch:
+    """The rows of a block that nobody fills again, as an Arrow batch.
+
+    Numbers and times are not copied: the batch keeps the memory of the block. A block that is
+    mostly empty is copied all the same, so that a few rows do not hold the room for many.
+
+    >>> from headrace.plan.schema import Schema
+    >>> block = Block.allocate(Layout.of(Schema.of({"n": int})), capacity=2)
+    >>> block.values(0)[:], block.rows = [1, 2], 2
+    >>> as_arrow(block).to_pydict()
+    {'n': [1, 2]}
+    """
+    layout, rows = block.layout, range(block.rows)
+    copied = 2 * block.rows < block.capacity
+    arrays = [_array(block, i, rows, copied) for i in range(len(layout.columns))]
+    return _batch(arrays, layout.arrow_schema, len(rows))
+
+
+def _batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(block: Block, i: int, rows: range, copied: bool = True) -> pa.Array:
     column, some = block.layout.columns[i], slice(rows.start, rows.stop)
     valid, bitmap, nulls = block.validity(i), None, 0
     if valid is not None:
@@ -288,8 +309,10 @@ def _array(block: Block, i: int, rows: range) -> pa.Array:
         parts = _text(block, i, rows)
     elif column.kind == "flag":
         parts = [pa.py_buffer(_bits(block.values(i)[some]))]
-    else:
+    elif copied:
         parts = [_copied(block.address_of(i) + rows.start * column.width, len(rows) * column.width)]
+    else:
+        parts = [pa.py_buffer(block.values(i)[some])]
     return pa.Array.from_buffers(column.type.to_arrow(), len(rows), [bitmap, *parts], nulls)
 
 
