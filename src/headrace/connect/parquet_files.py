@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from headrace.plan.errors import DataError
 from headrace.plan.types import DataType, from_arrow
 
+from .parquet_pages import PlainColumn, is_plain
 from .pushdown import Range
 
 _PER_MICROSECOND = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
@@ -25,7 +27,8 @@ class ParquetContent:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         try:
-            self.file = pq.ParquetFile(path, memory_map=True)
+            self._mapped = pa.memory_map(os.fspath(path))
+            self.file = pq.ParquetFile(self._mapped)
         except FileNotFoundError:
             raise DataError(f"{name} is gone; it was there before") from None
         except (pa.ArrowException, OSError) as error:
@@ -41,6 +44,7 @@ class ParquetContent:
     def close(self) -> None:
         """Close the file."""
         self.file.close()
+        self._mapped.close()
 
     def groups(self) -> Iterator[tuple[int, int, int]]:
         """For each row group its number, its first row and the row behind it."""
@@ -49,6 +53,23 @@ class ParquetContent:
             end = start + self.file.metadata.row_group(number).num_rows
             yield number, start, end
             start = end
+
+    def plain_columns(self, group: int, names: Sequence[str]) -> dict[str, PlainColumn]:
+        """Those of some columns whose pages in a row group can be read without Arrow."""
+        made = {}
+        for name in names:
+            leaf = self._leaves.get(name)
+            if leaf is None:
+                continue
+            column, kind = self.file.schema.column(leaf), self.schema.field(name).type
+            chunk = self.file.metadata.row_group(group).column(leaf)
+            if not is_plain(chunk, column, kind):
+                continue
+            self._mapped.seek(chunk.data_page_offset)
+            content = self._mapped.read_buffer(chunk.total_compressed_size)
+            optional = column.max_definition_level > 0
+            made[name] = PlainColumn(content, kind, optional, self.name)
+        return made
 
     def range(self, group: int, column: str, kind: DataType) -> Range:
         """What the statistics of a row group say of a column."""

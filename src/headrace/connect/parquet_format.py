@@ -60,7 +60,16 @@ class ParquetRows(ParquetContent):
     def _decode(self, selection: Selection, group: int) -> Iterator[pa.RecordBatch]:
         names = list(selection.columns.names)
         try:
-            yield from self.file.iter_batches(files.DECODED_ROWS, [group], names, use_threads=False)
+            plain = self.plain_columns(group, names)
+            others = [name for name in names if name not in plain]
+            for rest in self.file.iter_batches(
+                files.DECODED_ROWS, [group], others, use_threads=False
+            ):
+                columns = [
+                    plain[name].take(rest.num_rows) if name in plain else rest.column(name)
+                    for name in names
+                ]
+                yield pa.record_batch(columns, names=names) if plain else rest
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{self.name} cannot be read as Parquet: {error}") from None
 
