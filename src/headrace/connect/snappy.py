@@ -19,6 +19,7 @@ _BITS = 64
 _SHORT = 16  # bytes that the longest tag takes, and the word that is read at once
 _ROOM = 80  # bytes that the longest copy of a tag may need, written in words
 _LITERAL, _NEAR, _FAR = 0, 1, 2  # kinds of tags; 3: with an offset of four bytes
+_NEAR_BITS, _WORD_BEFORE = 0xFFE3, 0x0801  # a near tag but for its count, with an offset of 8
 _LONGEST_IN_TAG = 60  # bytes of a literal whose length the tag itself tells
 
 
@@ -81,13 +82,19 @@ def unpack(source, source_end, target, target_end):
             target += count
             last = word(target - _WORD)
             continue
-        if kind == _NEAR:
-            count = ((head >> 2) & 7) + 4
-            offset = (((head >> 5) & 7) << 8) | ((head >> 8) & 255)
+        near_count = ((head >> 2) & 7) + 4
+        if head & _NEAR_BITS == _WORD_BEFORE and near_count <= _WORD and target - start >= _WORD:
+            last = append(target, last, last, near_count)
             source += 2
-        elif kind == _FAR:
+            target += near_count
+            continue
+        if kind <= _FAR:  # which of the two cannot be foretold: chosen without a jump
+            near = kind - _FAR  # all bits set for a near one, none for a far one
+            near_offset = ((head << 3) & 0x700) | ((head >> 8) & 255)
             offset = (head >> 8) & 0xFFFF
-            source += 3
+            count ^= (count ^ near_count) & near
+            offset ^= (offset ^ near_offset) & near
+            source += 3 + near
         else:
             offset = (head >> 8) & 0xFFFFFFFF
             source += 5
