@@ -56,7 +56,7 @@ class PlainColumn:
     def take(self, count: int) -> pa.Array:
         """The next values."""
         memory = pa.allocate_buffer(count * self._width)
-        made = np.frombuffer(memory, np.uint8)
+        made = np.frombuffer(memoryview(memory), np.uint8)
         filled = 0
         while filled < len(made):
             if not len(self._page):
