@@ -73,6 +73,22 @@ def test_small_writes_become_large_row_groups(tmp_path, monkeypatch):
     assert [found.row_group(g).num_rows for g in range(found.num_row_groups)] == [10, 10, 5]
 
 
+@pytest.mark.parametrize("system", ["linux", "another"])
+def test_a_file_goes_to_the_disk_while_it_grows(tmp_path, monkeypatch, system):
+    begun = []
+
+    def begin(descriptor, start, size, flags):
+        begun.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(staging, "GROUP_ROWS", 10)
+    monkeypatch.setattr(staging, "_begin", begin if system == "linux" else None)
+    sink = opened(tmp_path)
+    sink.commit("a", [sink.write(rows(n), "a", "0") for n in range(25)])
+    assert len(begun) == (2 if system == "linux" else 0)
+    assert begun == sorted(set(begun))
+    assert sorted(visible(tmp_path)) == list(range(25))
+
+
 def test_a_compression_that_there_is_not(tmp_path):
     with pytest.raises(DataError, match="compression='zip': use one of none, snappy"):
         ParquetSink(tmp_path, compression="zip")
