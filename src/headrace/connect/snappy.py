@@ -3,7 +3,7 @@
 A packed column of numbers is mostly pairs of "some new bytes" and "the rest as in the value
 before": literals of a few bytes and copies from eight bytes back. What was written last is
 therefore kept in a register (`last`): such a copy turns it round and stores it, instead of reading
-bytes that are still on their way to memory, which is what other decoders wait for.
+back bytes that are still on their way to memory.
 """
 
 from __future__ import annotations
