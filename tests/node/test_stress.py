@@ -11,6 +11,7 @@ import pytest
 
 from headrace.node.blocks import NodeBlock
 from headrace.node.free_list import (
+    IDLE,
     LISTED,
     NO_UNIT,
     new_free_list,
@@ -333,13 +334,18 @@ def test_no_unit_is_forgotten(senders, workers, count):
         thread.start()
     run(flags, *[(send, lot, units, boxes, count, flags, 5 + i, BOUND) for i in range(senders)])
     sent = [boxes[i].sent for i in range(count)]
+
+    def found() -> tuple[list[int], set[int]]:
+        """Letters read, and states: who was told of a letter that it had read runs once more."""
+        return [boxes[i].read for i in range(count)], {states[i].state for i in range(count)}
+
     give_up = time.perf_counter() + 10
-    while [boxes[i].read for i in range(count)] != sent and time.perf_counter() < give_up:
+    while found() != (sent, {IDLE}) and time.perf_counter() < give_up:
         time.sleep(0.001)
-    assert [boxes[i].read for i in range(count)] == sent
+    assert found() == (sent, {IDLE})
     stop_all(lot, units)
     for thread in threads:
         thread.join(10)
     assert not any(thread.is_alive() for thread in threads)
     assert flags.trouble == 0 and lot.sleepers == 0
-    assert sum(sent) > 100 and {states[i].state for i in range(count)} == {0}
+    assert sum(sent) > 100
