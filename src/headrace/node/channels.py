@@ -21,7 +21,7 @@ from .reading import ChannelFeed, FeedUsers, MarkerClock, SplitsRecord
 
 POLL_ROWS = 1 << 20
 NAP = 1_000_000  # ns before a channel that had nothing is asked again,
-LONGEST_NAP = 32_000_000  # each time twice as long, up to this
+LONGEST_NAP = 50_000_000  # each time twice as long, up to this
 
 
 class Channel:
