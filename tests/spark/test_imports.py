@@ -13,6 +13,14 @@ def test_the_compiler_is_loaded_only_where_rows_are(module):
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_the_parent_of_workers_loads_the_compiler():
+    """Or each of them would, and look through it for garbage behind every task."""
+    code = "import sys; from headrace.spark import daemon; daemon.load_all(); "
+    code += "print([m in sys.modules for m in ('numba', 'headrace.stage.memory.record_access')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[True, True]", done.stderr
+
+
 def test_an_unknown_name_is_an_error():
     import headrace.spark
 
