@@ -46,7 +46,6 @@ from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
 SPINS = 2000  # looks at a channel that another slot is claiming from; tens of microseconds
 MARKER_PERIOD = 50_000_000  # ns between two markers of a source
-SILENT_PERIOD = 250_000_000  # the same where it has no rows: an idle engine is to sleep
 SOON = 50_000  # ns after which a slot tries again that found all channels taken
 
 
@@ -224,8 +223,7 @@ def send_marker(worker, unit, split, channel, output):
             return True
         moment, markers = now(), MarkerClock(channel.markers)
         at = load_relaxed(markers, "at")
-        period = MARKER_PERIOD if split.due != 0 else SILENT_PERIOD
-        if moment < at or not cas(markers, "at", at, moment + period):
+        if moment < at or not cas(markers, "at", at, moment + MARKER_PERIOD):
             return True
         split.marker = moment
     if not has_places(worker, output):
