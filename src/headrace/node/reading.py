@@ -6,7 +6,7 @@ out: a quick pass over one column, under the channel's lock, while the work on t
 the slots in parallel. Splits are numbered in the order of their claims.
 
 Every 50 ms a marker goes from each source to the sinks behind it (Enjima §4): between two blocks of
-a split, however long it is, and where there are no rows, less often, in a split without any.
+a split, however long it is, and where there are no rows, in a split without any.
 
 Rows come from the host as Arrow batches (`feed`); when a channel has none left, whoever claims next
 asks the host for more (POLL) and keeps the lock meanwhile.
