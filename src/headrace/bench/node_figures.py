@@ -240,6 +240,7 @@ def _idle(bench: Bench) -> dict[str, Found]:
 
     with Queries(outputs(rows=1000), how) as queries:  # so that nothing is compiled later
         queries.await_end()
+        queries.await_warm()
     with Queries(outputs(rate=SILENT), how) as queries:
         queries.await_that(lambda: all(job.progress().operators for job in queries.jobs))
         time.sleep(SETTLE_SECONDS)
