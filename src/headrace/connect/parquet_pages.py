@@ -24,6 +24,11 @@ MOST_UNPACKED = 64  # bytes that a byte may stand for, and more: what says other
 _TYPES = {"INT64": pa.int64(), "INT32": pa.int32(), "DOUBLE": pa.float64(), "FLOAT": pa.float32()}
 _DATA, _DATA_2 = 0, 3  # kinds of pages
 _PLAIN = 0
+
+# The numbers of fields in Parquet's Thrift definition: of PageHeader,
+_KIND, _SIZE, _PACKED_SIZE, _DATA_HEADER, _DATA_HEADER_2 = 1, 2, 3, 5, 8
+_VALUES, _ENCODING = 1, 2  # of DataPageHeader,
+_VALUES_2, _ENCODING_2, _DEFINITION_BYTES, _REPETITION_BYTES, _IS_PACKED = 1, 4, 5, 6, 7  # and V2
 _LENGTH = 4  # bytes that tell how long the levels are
 
 
@@ -138,18 +143,19 @@ class _Page:
     @classmethod
     def of(cls, header: dict[int, Any]) -> _Page:
         """A header by the numbers of its fields (PageHeader in Parquet's Thrift definition)."""
-        kind, size, packed = header[1], header[2], header[3]
+        kind, size, packed = header[_KIND], header[_SIZE], header[_PACKED_SIZE]
         if not 0 <= size <= packed * MOST_UNPACKED:
             raise ValueError(f"{size} bytes in {packed}")
         if kind == _DATA:
-            found = header[5]
-            return cls(packed, size, found[1], found[2])
+            found = header[_DATA_HEADER]
+            return cls(packed, size, found[_VALUES], found[_ENCODING])
         if kind == _DATA_2:
-            found = header[8]
-            levels = found[5] + found[6]
+            found = header[_DATA_HEADER_2]
+            levels = found[_DEFINITION_BYTES] + found[_REPETITION_BYTES]
             if not 0 <= levels <= packed:
                 raise ValueError(f"{levels} bytes of levels in {packed}")
-            return cls(packed, size, found[1], found[4], levels, found.get(7, True))
+            is_packed = found.get(_IS_PACKED, True)
+            return cls(packed, size, found[_VALUES_2], found[_ENCODING_2], levels, is_packed)
         return cls(packed, size)
 
 
