@@ -229,6 +229,11 @@ def test_ysb_prints_a_json_line_per_run(capsys):
         assert peer["ratio"] == pytest.approx(each["events_per_s"] / peer["events_per_s"], abs=0.01)
 
 
+def test_more_windows_than_rows_are_refused(capsys):
+    assert cli.main(["bench", "ysb", "--engine", "thread", "--rows", "10", "--windows", "11"]) == 1
+    assert "11 windows in a table of 10 rows" in capsys.readouterr().err
+
+
 def test_a_wrong_count_is_a_failure_of_the_command(capsys, monkeypatch):
     monkeypatch.setattr(Results, "take", drop_a_row)
     options = ["--engine", "thread", "--rows", "20000", "--seconds", "0.1", "--json"]

@@ -27,7 +27,7 @@ from headrace.write import Output
 from .latency import latencies_so_far, worst_of
 from .machine import Usage, load_of_others
 from .peers import PolarsYsb
-from .queries import How, Queries
+from .queries import BenchError, How, Queries
 from .saying import Said, say_nothing
 
 ROWS = 4_000_000  # seven fields of 8 bytes: 224 MB
@@ -86,6 +86,11 @@ class YsbBench:
     def __init__(
         self, rows: int = ROWS, say: Said = say_nothing, windows: int = ysb.ROUND_WINDOWS
     ) -> None:
+        if windows > rows:
+            raise BenchError(
+                f"{windows:,} windows in a table of {rows:,} rows: some would have none\n"
+                "  fix: use a smaller --windows, or a larger --rows"
+            )
         say(f"making {rows:,} rows")
         self.data = ysb.make(rows, windows=windows)
 
