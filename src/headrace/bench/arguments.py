@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,16 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
 # ---- values ----------------------------------------------------------------------------------
 
 
+def _above_zero(text: str, what: str) -> float:
+    given = float(text.replace("_", ""))
+    if not 0 < given < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not {what}")
+    return given
+
+
 def seconds(text: str) -> float:
     """A time above zero."""
-    given = float(text)
-    if not 0 < given < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a time above zero")
-    return given
+    return _above_zero(text, "a time above zero")
 
 
 def count(text: str) -> int:
@@ -54,23 +59,15 @@ def writable(path: Path) -> None:
 
 
 def _rate(text: str) -> float | str:
-    if text == HALF:
-        return HALF
-    rate = float(text.replace("_", ""))
-    if not 0 < rate < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a rate: use events per second, or half")
-    return rate
+    return HALF if text == HALF else _above_zero(text, "a rate: use events per second, or half")
+
+
+def _scale(text: str) -> float:
+    return _above_zero(text, "a number above zero")
 
 
 def _lengths(text: str) -> list[int]:
     return [count(part) for part in text.split(",")]
-
-
-def _scale(text: str) -> float:
-    given = float(text)
-    if not 0 < given < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
-    return given
 
 
 def _known(what: str, names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -246,22 +243,23 @@ def _chain(options: argparse.Namespace) -> int:
 def _add_node(kinds: Commands[argparse.ArgumentParser]) -> None:
     says = "all figures of the node engine; takes some minutes"
     node = _add_suite(kinds, "node", says, what="figure", names=_node_figures, command=_node)
-    node.add_argument(
+    size = node.add_mutually_exclusive_group()
+    size.add_argument(
         "--seconds", type=seconds, default=5.0, help="the measure of all times (default: 5)"
     )
-    node.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
-    node.add_argument(
+    size.add_argument(
         "--quick", action="store_true", help="the smallest sizes: does it work, not how fast"
     )
+    node.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
 
 
 def _node(options: argparse.Namespace) -> list[dict[str, Any]]:
     from .node import suite
     from .node.bench import Settings
-    from .ysb import ROWS
 
-    chosen = Settings.lasting(options.seconds, options.rows or ROWS)
-    settings = Settings.quick() if options.quick else chosen
+    settings = Settings.quick() if options.quick else Settings.lasting(options.seconds)
+    if options.rows is not None:
+        settings = replace(settings, rows=options.rows)
     return suite.run(options.only, settings=settings, **_shown(options))
 
 

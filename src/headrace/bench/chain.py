@@ -110,18 +110,12 @@ def _ratio(costs: dict[int, float]) -> float | None:
 
 
 def run(
-    how: How,
-    *,
-    lengths: Sequence[int] = LENGTHS,
-    rows: int = ROWS,
-    repeat: int = REPEAT,
-    as_json: bool = False,
-    console: Console | None = None,
+    how: How, *, as_json: bool = False, console: Console | None = None, **sizes: Any
 ) -> dict[str, Any]:
-    """Measure, print, and give it back."""
+    """Measure with such `sizes`, print, and give it back."""
     report = Report(as_json, console)
     with report.saying("chain") as say:
-        found = measure(how, lengths=lengths, rows=rows, repeat=repeat, say=say)
+        found = measure(how, say=say, **sizes)
     report.add(found)
     ratio = "unknown: too few rows" if found["ratio"] is None else f"{found['ratio']:.2f}"
     report.show(_table(found), f"longest to shortest: {ratio}")

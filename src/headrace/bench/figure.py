@@ -31,6 +31,11 @@ class Figure:
         return value <= self.limit if self.at_most else value >= self.limit
 
 
+def by_name(*figures: Figure) -> dict[str, Figure]:
+    """Figures by their names, in this order."""
+    return {figure.name: figure for figure in figures}
+
+
 @dataclass(frozen=True)
 class Found:
     """The value of a figure, whether all results were right, and what else is to be known."""

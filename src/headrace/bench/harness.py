@@ -94,7 +94,7 @@ class Duel:
     @property
     def ratios(self) -> list[float]:
         """Our rate to theirs, pair by pair."""
-        return [ours.rate / theirs.rate for ours, theirs in zip(self.ours, self.theirs)]
+        return [_to(ours.rate, theirs.rate) for ours, theirs in zip(self.ours, self.theirs)]
 
     @property
     def ratio(self) -> float:
@@ -104,7 +104,7 @@ class Duel:
     @property
     def ratio_best(self) -> float:
         """Our best rate to their best rate."""
-        return max(run.best for run in self.ours) / max(run.best for run in self.theirs)
+        return _to(max(run.best for run in self.ours), max(run.best for run in self.theirs))
 
     def said(self) -> dict[str, Any]:
         """What is reported: both ratios, those of all pairs, and the rates of both sides."""
@@ -114,6 +114,11 @@ class Duel:
             "ratios": [round(ratio, 3) for ratio in self.ratios],
             "sides": {self.name: _rates(self.ours), self.their_name: _rates(self.theirs)},
         }
+
+
+def _to(ours: float, theirs: float) -> float:
+    """A ratio of rates; a side that did nothing in its time counts as one row per second."""
+    return ours / max(theirs, 1.0)
 
 
 def _rates(runs: Sequence[Run]) -> dict[str, int]:

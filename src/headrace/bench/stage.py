@@ -19,7 +19,7 @@ from headrace.workloads.compare import same_rows
 
 from . import first_result, report
 from .copied import Copied
-from .figure import Figure, Found
+from .figure import Figure, Found, by_name
 from .harness import Program, in_turns, timed
 from .peers import import_polars, polars_ysb
 
@@ -151,15 +151,12 @@ def _starts(bench: Bench) -> dict[str, Found]:
     return first_result.found(rows, bench.settings.repeat, "thread", bench.say)
 
 
-FIGURES = {
-    figure.name: figure
-    for figure in (
-        Figure("ysb_fused", "Yahoo query, numbers as ids", 0.55),
-        Figure("ysb_strings", "Yahoo query, UUIDs as ad ids", 0.3),
-        Figure("keyed_process", "sum and count by 1 million keys", 0.3),
-        *first_result.FIGURES,
-    )
-}
+FIGURES = by_name(
+    Figure("ysb_fused", "Yahoo query, numbers as ids", 0.55),
+    Figure("ysb_strings", "Yahoo query, UUIDs as ad ids", 0.3),
+    Figure("keyed_process", "sum and count by 1 million keys", 0.3),
+    *first_result.FIGURES,
+)
 
 SUITE = report.Suite(
     "headrace bench stage: one thread, against Polars on two",

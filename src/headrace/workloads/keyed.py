@@ -26,7 +26,7 @@ from headrace.stream import Stream
 
 from .compare import same_rows
 
-__all__ = ["Keyed", "Totals", "add", "make", "pipeline", "replayed", "same_rows", "windowed"]
+__all__ = ["Keyed", "Totals", "add", "make", "pipeline", "same_rows", "windowed"]
 
 WINDOW_MS = 10_000
 
@@ -89,9 +89,13 @@ class Keyed:
             right &= got[name].to_numpy() == expected[name].to_numpy()[places]
         return bool(right.all()) and self._is_each_once(got, nth, rounds)
 
+    def replayed(self, rounds: int) -> Stream:
+        """The rows with times, in rounds of a window each."""
+        rows = rounds * self.rows.num_rows
+        return hr.read.replay(self._timed, time="time", span=WINDOW_MS, rows=rows, name="rows")
+
     @cached_property
-    def timed(self) -> pa.Table:
-        """The rows with times that span a window."""
+    def _timed(self) -> pa.Table:
         times = np.arange(self.rows.num_rows) * WINDOW_MS // self.rows.num_rows
         return self.rows.append_column("time", pa.array(times))
 
@@ -152,7 +156,7 @@ def pipeline(rows: Stream) -> Stream:
 def windowed(rows: Stream) -> Stream:
     """The same sums in windows, without a function.
 
-    >>> windowed(replayed(make(10, keys=2), rounds=3)).schema.names
+    >>> windowed(make(10, keys=2).replayed(rounds=3)).schema.names
     ('key', 'window_start', 'count', 'total')
     """
     return (
@@ -161,9 +165,3 @@ def windowed(rows: Stream) -> Stream:
         .window(hr.tumbling(WINDOW_MS))
         .agg(count=hr.count(), total=hr.sum("value"), name="sums")
     )
-
-
-def replayed(data: Keyed, rounds: int) -> Stream:
-    """The rows with their times, in rounds of a window each."""
-    rows = rounds * data.rows.num_rows
-    return hr.read.replay(data.timed, time="time", span=WINDOW_MS, rows=rows, name="rows")

@@ -35,10 +35,9 @@ class Settings:
     sleep_seconds: float = 5.0  # of a source that sleeps
 
     @classmethod
-    def lasting(cls, seconds: float, rows: int = ROWS) -> Settings:
+    def lasting(cls, seconds: float) -> Settings:
         """Settings in which chains, too, take a time in proportion to `seconds`."""
-        chain_rows = max(1, round(chain.ROWS * seconds / cls.seconds))
-        return cls(seconds, rows, chain_rows=chain_rows)
+        return cls(seconds, chain_rows=max(1, round(chain.ROWS * seconds / cls.seconds)))
 
     @classmethod
     def quick(cls) -> Settings:

@@ -56,10 +56,9 @@ class Light:
 
     def latencies(self, begin: float, end: float) -> dict[str, Any]:
         """Milliseconds of the rows that were due between two moments."""
-        moments, counts = (np.array(part) for part in zip(*self._came))
-        came = np.repeat(moments, counts)
+        came = np.repeat([when for when, _ in self._came], [rows for _, rows in self._came])
         due = (2 * np.arange(len(came)) + 1) / RATE  # row 0 is due after one row's time
-        due += (came - due).min()
+        due += (came - due).min(initial=np.inf)
         took = 1e3 * (came - due)[(begin <= due) & (due < end)]
         if not len(took):
             return {"p50": None, "p99": None, "max": None, "samples": 0}
@@ -165,7 +164,7 @@ def _beside(
         bench.say("alone")
         began = time.perf_counter()
         time.sleep(bench.settings.seconds)
-        alone = light, began, time.perf_counter()
+        alone = began, time.perf_counter()
         job = queries.submit(other.output)
         queries.await_that(lambda: other.has_begun(job))
         bench.say("beside the other")
@@ -177,7 +176,7 @@ def _beside(
         correct = light.is_right(queries.rows()[0]) and other.is_right()
     beside = light.latencies(began, ended)
     details = {
-        "sides": {"beside": beside, "alone": light.latencies(*alone[1:])},
+        "sides": {"beside": beside, "alone": light.latencies(*alone)},
         "rows_per_s": RATE,
         "seconds": round(ended - began, 3),
         "by_the_engine_ms": engine,

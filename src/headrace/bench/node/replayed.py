@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -20,51 +21,50 @@ from headrace.bench.queries import How, finish
 from headrace.stream import Stream
 from headrace.workloads import keyed, readme
 
-from .bench import ENGINE, Bench, workers
+from .bench import ENGINE, Bench, Measure, workers
 
 SHARE = 0.2  # of the settings' seconds: how long the fastest side runs
 MOST_ROUNDS = 200
 PROCESS = "process, 1 worker"
 
 
+class Table(Protocol):
+    """Rows that can be replayed in rounds."""
+
+    @property
+    def rows(self) -> pa.Table:
+        """A round of them."""
+
+    def replayed(self, rounds: int) -> Stream:
+        """So many rounds, one after the other."""
+
+
 @dataclass(frozen=True)
 class Query:
-    """A pipeline over so many rounds of a table, and whether it gave what it must."""
+    """A pipeline over rounds of a table, and whether it gave what it must."""
 
-    rows: int  # of a round
-    stream: Callable[[int], Stream]
+    table: Table
+    pipeline: Callable[[Stream], Stream]
     is_right: Callable[[pa.Table, int], bool]
 
     def run(self, count: int, rounds: int) -> Run:
         """Run it to its end with so many workers; all columns are copied in."""
-        ended = finish(self.stream(rounds), How(ENGINE, count))
-        right = ended.rows == rounds * self.rows and self.is_right(ended.result, rounds)
+        ended = finish(self.pipeline(self.table.replayed(rounds)), How(ENGINE, count))
+        rows = rounds * self.table.rows.num_rows
+        right = ended.rows == rows and self.is_right(ended.result, rounds)
         return Run(ended.rows, ended.seconds, right)
 
 
 def _process(bench: Bench) -> Query:
-    data = bench.keyed
-    return Query(
-        data.rows.num_rows,
-        lambda rounds: keyed.pipeline(keyed.replayed(data, rounds)),
-        data.are_totals,
-    )
+    return Query(bench.keyed, keyed.pipeline, bench.keyed.are_totals)
 
 
 def _windows(bench: Bench) -> Query:
-    data = bench.keyed
-    return Query(
-        data.rows.num_rows,
-        lambda rounds: keyed.windowed(keyed.replayed(data, rounds)),
-        data.are_windows,
-    )
+    return Query(bench.keyed, keyed.windowed, bench.keyed.are_windows)
 
 
 def _readme(bench: Bench) -> Query:
-    data = bench.readme
-    return Query(
-        data.rows.num_rows, lambda rounds: readme.pipeline(data.replayed(rounds)), data.is_right
-    )
+    return Query(bench.readme, readme.pipeline, bench.readme.is_right)
 
 
 def _by_workers(query: Query) -> dict[str, tuple[Query, int]]:
@@ -92,7 +92,7 @@ def _compared(turns: Turns, rounds: int, ours: str, theirs: str) -> Found:
     return Found(duel.ratio, turns.correct, details)
 
 
-def _scaling(name: str, query: Callable[[Bench], Query]) -> Callable[[Bench], dict[str, Found]]:
+def _scaling(name: str, query: Callable[[Bench], Query]) -> Measure:
     def measure(bench: Bench) -> dict[str, Found]:
         turns, rounds = _in_turns(bench, _by_workers(query(bench)))
         return {name: _compared(turns, rounds, workers(2), workers(1))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.bench.figure import Figure, Found
+from headrace.bench.figure import Figure, Found, by_name
 from headrace.bench.report import Suite
 
 from .context import Context
@@ -18,22 +18,19 @@ from .startup import startup
 from .ticks import tick
 from .windows import keyed_aggregate, window_parquet
 
-CASES = {
-    case.name: case
-    for case in (
-        Figure("window_parquet", "Yahoo query over Parquet; DataFrames", 2.0),
-        Figure("etl_parquet", "Parquet to Parquet; DataFrames", 2.0),
-        Figure("keyed_aggregate", "sums by 100,000 keys; DataFrames", 1.2),
-        Figure("keyed_python", "a state for each key; Spark's per-key API", 20.0),
-        Figure("python_udf", "four functions; row-at-a-time UDFs", 20.0),
-        Figure("python_chain", "four functions; mapInPandas", 8.0),
-        Figure("kafka_json", "Yahoo query over Kafka; Spark's connector", 1.5),
-        Figure("large_state", "1 % of 5 million keys; all of them", 0.4, True),
-        Figure("dataframe", "functions on a DataFrame; mapInPandas", 1.0),
-        Figure("tick", "smallest keyed batch; DataFrames", 1.3, True),
-        Figure("startup", "seconds added to a bare session", 2.0, True, "s"),
-    )
-}
+CASES = by_name(
+    Figure("window_parquet", "Yahoo query over Parquet; DataFrames", 2.0),
+    Figure("etl_parquet", "Parquet to Parquet; DataFrames", 2.0),
+    Figure("keyed_aggregate", "sums by 100,000 keys; DataFrames", 1.2),
+    Figure("keyed_python", "a state for each key; Spark's per-key API", 20.0),
+    Figure("python_udf", "four functions; row-at-a-time UDFs", 20.0),
+    Figure("python_chain", "four functions; mapInPandas", 8.0),
+    Figure("kafka_json", "Yahoo query over Kafka; Spark's connector", 1.5),
+    Figure("large_state", "1 % of 5 million keys; all of them", 0.4, True),
+    Figure("dataframe", "functions on a DataFrame; mapInPandas", 1.0),
+    Figure("tick", "smallest keyed batch; DataFrames", 1.3, True),
+    Figure("startup", "seconds added to a bare session", 2.0, True, "s"),
+)
 
 
 def found_by(measure: Callable[[Context], dict[str, Any]], context: Context) -> Found:
