@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import Source
 from headrace.stage.blocks.layout import Layout
 from headrace.stage.clock import NEVER
 from headrace.stage.kernel import Kernel
@@ -22,8 +21,21 @@ from .memory import BlockPool, Memory
 from .passing import MergeRecord
 from .pool import Pool
 from .port import new_port
+from .batches import GivenRows
 from .reading import SplitRecord
-from .unit import KERNEL, MERGE, SINK, SOURCE, Edge, Output, QueryRecord, Unit
+from .unit import (
+    BATCHES,
+    HOSTED,
+    KERNEL,
+    MERGE,
+    READER,
+    SINK,
+    SOURCE,
+    Edge,
+    Output,
+    QueryRecord,
+    Unit,
+)
 
 RING = 16  # descriptors in a port
 BLOCKS = 4  # of a pool, to begin with
@@ -52,6 +64,7 @@ class _Writers:
 
     layout: Layout
     owner: str
+    borrows: bool
     outputs: list[tuple[int, Any]] = field(default_factory=list)  # (number of the unit, Output)
 
 
@@ -61,6 +74,7 @@ class Building:
     def __init__(
         self,
         graph: Graph,
+        channels: dict[int, Channels],
         memory: Memory,
         numbers: list[int],
         table: Any,
@@ -79,14 +93,7 @@ class Building:
             number: Made(number, placed, table[number])
             for number, placed in zip(numbers, graph.units, strict=True)
         }
-        self.channels: dict[int, Channels] = {}  # by the number of their stage
-        for stage in graph.stages:
-            sources = [node for node in stage.inputs if isinstance(node, Source)]
-            if sources:
-                rows = SPLIT_BLOCKS * graph.capacity
-                self.channels[stage.number] = Channels(
-                    sources, graph.slots, rows, graph.capacity, life
-                )
+        self.channels = channels  # by the number of their stage
         outs = self._ports()
         for unit in self.units.values():
             self._unit(unit, outs[id(unit.placed)])
@@ -119,14 +126,23 @@ class Building:
         ctypes.memmove(record.address, self._blank.address, Unit.size)
         record.kind, record.number = placed.kind, unit.number
         record.watermark, record.seen = NEVER, time.monotonic_ns()
+        record.hosted = placed.kind in HOSTED
         self._edges(unit)
         if placed.kind == SOURCE:
             self._source(unit, outs)
+            return
+        if placed.kind == READER:
+            channel = self.channels[placed.stage].all[placed.channel]
+            record.task, channel.record.reader = channel.record.address, unit.number
             return
         for out, into, ports in zip(placed.outs, (record.main, record.late), outs, strict=False):
             self._output(unit, out, into, ports)
         if placed.kind == KERNEL:
             self._kernel(unit)
+        elif placed.kind == BATCHES:
+            given = GivenRows.allocate()
+            self._kept.append(given)
+            record.task = given.address
         elif placed.kind == MERGE:
             self._merge(unit)
         elif placed.kind == SINK:
@@ -144,9 +160,10 @@ class Building:
         into.count, into.ports = len(ports), self._words([port.address for port in ports])
         if out.layout is not None:
             # a source knows which of its blocks have no watermarks, so its pool is its own
-            key = (out.layout, unit.placed.slot, unit.placed.stage, out.of_source)
-            writers = self._writers.setdefault(key, _Writers(out.layout, unit.placed.name))
-            writers.outputs.append((unit.number, into))
+            key = (out.layout, unit.placed.slot, unit.placed.stage, out.borrows)
+            made = _Writers(out.layout, unit.placed.name, out.borrows)
+            self._writers.setdefault(key, made).outputs.append((unit.number, into))
+            into.borrows = out.borrows and out.layout.has_views
 
     def _pool(self, writers: _Writers) -> None:
         """Units that write rows of one layout share a pool: a block that one has read is filled by
@@ -159,6 +176,7 @@ class Building:
             blocks=BLOCKS if self._life.compiles else most,
             most=most,
             owner=writers.owner,
+            borrows=writers.borrows,
         )
         self.pools[pool.address] = pool
         record = Pool(pool.address)
@@ -195,4 +213,10 @@ class Building:
                 outputs[k].ahead = out.readers[0].kernel_unit.kernel.task.ahead
         record.outputs, record.sources = outputs.address, len(placed.inputs)
         record.task, split.turn = split.address, placed.slot or 0
-        split.shared = self.channels[placed.stage].shared.address
+        channels = self.channels[placed.stage]
+        split.shared = channels.shared.address
+        if channels.compute_times:
+            times = np.empty(channels.shared.rows, np.int64)
+            valid = np.empty(channels.shared.rows, np.uint8)
+            self._kept += [times, valid]
+            split.times, split.valid = times.ctypes.data, valid.ctypes.data

@@ -18,11 +18,11 @@ from headrace.plan.nodes import Node, Sink, Source
 from headrace.plan.planner import Plan, StagePlan
 from headrace.stage.blocks.layout import Layout
 from headrace.stage.input import Input
-from headrace.stage.units import LATE, MAIN, KernelUnit, OutputUnit
+from headrace.stage.units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit
 from headrace.stage.units import Unit as StageUnit
 from headrace.stage.wiring import Wiring
 
-from .unit import KERNEL, MERGE, PASS, SINK, SOURCE
+from .unit import BATCHES, KERNEL, MERGE, PASS, READER, SINK, SOURCE
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class Out:
 
     layout: Layout | None
     readers: list[Placed] = field(default_factory=list)
-    of_source: bool = False
+    borrows: bool = False  # the bytes of its strings lie in batches of the host
 
 
 @dataclass(eq=False)
@@ -43,7 +43,9 @@ class Placed:
     stage: int
     outs: list[Out] = field(default_factory=list)
     kernel_unit: KernelUnit | None = None
+    batches: BatchesUnit | None = None
     sink: Sink | None = None
+    channel: int = 0  # of a reader: its place among the channels of its stage
     slot: int | None = None
     senders: list[Placed] = field(default_factory=list)  # one for each edge
     inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
@@ -98,6 +100,11 @@ class Graph:
             for unit in wiring.units:
                 if isinstance(unit, KernelUnit):
                     self._place_kernel(stage, unit, slot)
+                elif isinstance(unit, BatchesUnit):
+                    outs = [Out(unit.layout, borrows=True)]
+                    placed = Placed(BATCHES, unit.name, stage.number, outs, slot=slot)
+                    placed.batches = unit
+                    self._add(unit, placed)
                 elif isinstance(unit, OutputUnit) and replicated and len(unit.watermarks) > 1:
                     self._add(unit, Placed(PASS, unit.name, stage.number, [Out(None)], slot=slot))
         for root in stage.roots:
@@ -116,7 +123,7 @@ class Graph:
 
     def _place_source(self, stage: StagePlan, wiring: Wiring, slot: int) -> None:
         inputs = {n.name: wiring.inputs[n.name] for n in stage.inputs if isinstance(n, Source)}
-        outs = [Out(i.layout, of_source=True) for i in inputs.values()]
+        outs = [Out(i.layout, borrows=True) for i in inputs.values()]
         names = ", ".join(inputs)
         placed = Placed(SOURCE, names, stage.number, outs, slot=slot, inputs=inputs)
         self.units.append(placed)
@@ -129,6 +136,13 @@ class Graph:
         outs.append(Out(None if late is None else late.layout))
         placed = Placed(KERNEL, unit.name, stage.number, outs, kernel_unit=unit, slot=slot)
         self._add(unit, placed)
+
+    def place_readers(self, stage: int, polled: Sequence[bool]) -> None:
+        """A unit for each channel of a stage that is to be polled; they are known when it starts."""
+        for channel, is_polled in enumerate(polled):
+            if is_polled:
+                placed = Placed(READER, "", stage, channel=channel)
+                self.units.append(placed)
 
     def _sink(self, name: str) -> Placed:
         return next(u for u in self.units if u.kind == SINK and u.name == name)
@@ -143,6 +157,8 @@ class Graph:
                     placed = self._placed[id(unit)]
                     placed.outs[0].readers = self._readers(stage, unit, MAIN)
                     placed.outs[1].readers = self._readers(stage, unit, LATE)
+                elif isinstance(unit, BatchesUnit):
+                    self._placed[id(unit)].main.readers = self._readers(stage, unit, MAIN)
                 elif isinstance(unit, OutputUnit) and id(unit) in self._placed:
                     self._placed[id(unit)].main.readers = [self._merges[unit.name]]
             if stage.is_replicated:
