@@ -111,9 +111,7 @@ def run(
     for result in _measured(suite, bench, wanted, report):
         report.add(result)
     if markdown:
-        report.console.print(
-            "\n".join(as_markdown(report.results)), highlight=False, soft_wrap=True
-        )
+        print("\n".join(as_markdown(report.results)))
     else:
         report.show(table(suite.title, report.results))
     if plot is not None:
