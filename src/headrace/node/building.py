@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from headrace.stage.blocks.layout import Layout
+from headrace.plan.nodes import PLACE, WATERMARK, Exchange, Node
+from headrace.plan.schema import Schema
+from headrace.stage.blocks.layout import ColumnLayout, Layout
 from headrace.stage.clock import NEVER
 from headrace.stage.kernel import Kernel
 from headrace.stage.memory.calls import address_of
 
+from .batches import GivenRows
 from .channels import Channels
+from .gathering import (
+    BYTES_1,
+    BYTES_2,
+    BYTES_4,
+    BYTES_8,
+    FLOAT_4,
+    FLOAT_8,
+    TEXT,
+    GatheredColumn,
+    GatherRecord,
+    Stand,
+)
 from .graph import Graph, Out, Placed
 from .life import Life
 from .memory import BlockPool, Memory
 from .passing import MergeRecord
 from .pool import Pool
 from .port import new_port
-from .batches import GivenRows
 from .reading import SplitRecord
 from .unit import (
     BATCHES,
+    GATHER,
     HOSTED,
     KERNEL,
     MERGE,
@@ -37,6 +53,10 @@ from .unit import (
     Unit,
 )
 
+KINDS = {
+    "flag": BYTES_1, "i8": BYTES_1, "i16": BYTES_2, "i32": BYTES_4, "i64": BYTES_8,
+    "f32": FLOAT_4, "f64": FLOAT_8, "view": TEXT,
+}  # fmt: skip
 RING = 16  # descriptors in a port
 BLOCKS = 4  # of a pool, to begin with
 SPLIT_BLOCKS = 16  # of a split, at most
@@ -145,6 +165,8 @@ class Building:
             record.task = given.address
         elif placed.kind == MERGE:
             self._merge(unit)
+        elif placed.kind == GATHER:
+            self._gather(unit)
         elif placed.kind == SINK:
             record.latency, record.result_latency = (h.address for h in self._latencies)
             record.markers = self._markers[placed.name].address
@@ -194,6 +216,13 @@ class Building:
         if chain.windowed is not None:
             record.advance = address_of(kernel.compiled_advance)
             record.partial = chain.windowed.phase == "partial"
+        record.place_column, record.place, record.told = -1, NEVER, NEVER
+        if chain.is_owned:
+            groups, names = unit.placed.groups, chain.input.names
+            assert groups is not None
+            kernel.task.low_group, kernel.task.high_group = groups.start, groups.stop
+            if PLACE in names:
+                record.place_column = names.index(PLACE)
 
     def _merge(self, unit: Made) -> None:
         merge, channels = MergeRecord.allocate(), self.channels[unit.placed.stage].all
@@ -202,6 +231,34 @@ class Building:
         merge.watermarks, merge.sent = marks.ctypes.data, NEVER
         self._kept += [merge, marks]
         unit.record.task = merge.address
+
+    def _gather(self, unit: Made) -> None:
+        placed, gather = unit.placed, GatherRecord.allocate()
+        assert isinstance(placed.root, Node) and placed.main.layout is not None
+        sent = placed.root.inputs[0].schema
+        order = placed.root.order if isinstance(placed.root, Exchange) else ()
+        gather.place = -1 if order else sent.index(PLACE)
+        given = placed.main.layout.schema
+        gather.watermark = given.index(WATERMARK) if WATERMARK in given else -1
+        gather.columns, gather.count = self._columns(given.names, sent), len(given)
+        gather.keys, gather.key_count = self._columns(order, sent), len(order)
+        stands, picked = Stand.allocate(len(unit.ports)), np.zeros((2, self.graph.capacity), "i4")
+        for k in range(len(unit.ports)):
+            stands[k].passed = NEVER
+        gather.stands, gather.serial = stands.address, -1
+        gather.edges, gather.rows = (part.ctypes.data for part in picked)
+        self._kept += [gather, stands, picked]
+        unit.record.task = gather.address
+
+    def _columns(self, names: Sequence[str], sent: Schema) -> int:
+        """Columns of rows that are given, as `gathering` finds them in rows that are sent."""
+        made = GatheredColumn.allocate(max(len(names), 1))
+        for k, name in enumerate(names):
+            kind = ColumnLayout.of(name, sent[name]).kind
+            made[k].kind, made[k].nullable = KINDS[kind], sent[name].nullable
+            made[k].source = -1 if name == PLACE else sent.index(name)
+        self._kept.append(made)
+        return made.address
 
     def _source(self, unit: Made, outs: list[list[Any]]) -> None:
         record, placed = unit.record, unit.placed

@@ -38,6 +38,7 @@ from .schedulers.hooks import EngineRecord, Worker
 from .unit import HOST, READER, SOURCE, QueryRecord, Unit
 
 MOST_UNITS = 8192
+OWNERS = 0  # of key groups in a query; 0: as many as workers
 JOIN_SECONDS = 2.0
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
 HOME_SECONDS = 1.0  # that the end of a query waits for its units; most come home at once
@@ -71,6 +72,7 @@ class NodeEngine:
 
     def __init__(self, workers: int | None = None, compiled: bool = True) -> None:
         self.workers = workers or os.cpu_count() or 1
+        self.owners = OWNERS or self.workers
         self.life = _life(compiled)
         self._pid = os.getpid()
         self._list, self._states = new_free_list(MOST_UNITS)

@@ -52,7 +52,7 @@ class Query:
     def __init__(self, engine: Any, plan: Plan, capacity: int, budget: int | None) -> None:
         self._engine = engine
         self._life: Life = engine.life
-        self._graph = Graph(plan, engine.workers, capacity, self._life.compiles)
+        self._graph = Graph(plan, engine.workers, engine.owners, capacity, self._life.compiles)
         self.sources, self.sinks = self._graph.sources, self._graph.sinks
         self._delivery = Delivery(self.sinks)
         self._memory = Memory(", ".join(self.sinks), budget)
@@ -147,9 +147,7 @@ class Query:
                 graph.place_readers(stage.number, [channel.is_polled for channel in made.all])
 
     def _wake(self, *kinds: int) -> None:
-        self._engine.ready(
-            unit.number for unit in self.units.values() if unit.placed.kind in kinds
-        )
+        self._engine.ready(unit.number for unit in self.units.values() if unit.placed.kind in kinds)
 
     def _drain(self) -> None:
         """Read no more; what was read is finished."""

@@ -4,6 +4,7 @@
     KERNEL   runs a chain of operators over the blocks of its input ports
     PASS     hands on what several operators give, as one stream
     MERGE    hands on what the slots of a replicated stage give, in the order of their splits
+    GATHER   brings together what the owners of key groups give, row by row
 
 and *hosted* ones, which call Python and so run on threads of the host (`hosts`), never on a worker:
 
@@ -22,7 +23,7 @@ from headrace.node.port import Slice
 from headrace.stage.memory.atomics import load_relaxed
 from headrace.stage.memory.records import compiled, i64, line, record
 
-SOURCE, KERNEL, PASS, MERGE, READER, BATCHES, SINK = range(7)
+SOURCE, KERNEL, PASS, MERGE, GATHER, READER, BATCHES, SINK = range(8)
 HOSTED = (READER, BATCHES, SINK)
 
 # What a run answers.
@@ -115,6 +116,7 @@ class Unit:
     result_latency: i64  # fixed: and of those that gave it rows
     markers: i64  # fixed: of a sink: histogram of how long markers took
     hosted: i64  # fixed: it runs on a thread of the host
+    place_column: i64  # fixed: of an owner: the column of its input with the place; -1: none
     phase: i64 = line()
     request: i64  # what the host has to do
     turn: i64  # the edge that is looked at first
@@ -124,6 +126,8 @@ class Unit:
     least: i64  # and the least watermark that it brought
     ended: i64  # edges that have ended
     watermark: i64
+    place: i64  # of an owner: of the last row that it has worked on,
+    told: i64  # and the last one that was told
     wake_at: i64 = line()  # run it again then, in ns; 0: no need
     finished: i64
     seen: i64  # ns: the end of its last run

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from headrace.node.batches import run_batches
 from headrace.node.free_list import LISTED, NO_UNIT, FreeList, next_task, on_done, try_unit
+from headrace.node.gathering import run_gather
 from headrace.node.parking import Lot, await_work, wake_one
 from headrace.node.passing import run_merge, run_pass, run_sink
 from headrace.node.reading import run_reader, run_source
@@ -20,6 +21,7 @@ from headrace.node.unit import (
     AGAIN,
     BATCHES,
     BLOCKED,
+    GATHER,
     HOST,
     KERNEL,
     MERGE,
@@ -50,6 +52,8 @@ def run_unit(worker, unit):
         return run_merge(worker, unit)
     if unit.kind == PASS:
         return run_pass(worker, unit)
+    if unit.kind == GATHER:
+        return run_gather(worker, unit)
     if unit.kind == READER:
         return run_reader(worker, unit)
     if unit.kind == BATCHES:

@@ -61,6 +61,16 @@ class Store:
     next: i64  # of a spare store (`panes`): the next one
 
 
+@compiled
+def key_group(key_hash):
+    """The key group of a hash.
+
+    >>> key_group(-1), key_group(0)
+    (127, 0)
+    """
+    return (key_hash >> GROUP_SHIFT) & (GROUPS - 1)
+
+
 def key_groups(hashes: np.ndarray) -> np.ndarray:
     """The key groups of hashes.
 
@@ -68,6 +78,15 @@ def key_groups(hashes: np.ndarray) -> np.ndarray:
     [127, 0]
     """
     return (hashes >> GROUP_SHIFT) & (GROUPS - 1)
+
+
+def first_group(owner: int, owners: int) -> int:
+    """The first key group of an owner; the last one is before that of the next owner.
+
+    >>> [first_group(k, 3) for k in range(4)]
+    [0, 43, 86, 128]
+    """
+    return -(-owner * GROUPS // owners)
 
 
 def owners(hashes: np.ndarray, shards: int) -> np.ndarray:
