@@ -1,6 +1,7 @@
 """Elasticity against synthetic curves: it settles within one level of the best, and stays."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -58,7 +59,7 @@ def test_it_stays_when_throughput_is_noisy(noise, seed, best):
     levels = follow(elasticity, peak(best, slope=0.3), 1500, noise, seed)
     settled = levels[-700:]
     assert near(elasticity, settled, best)
-    moves = sum(a != b for a, b in zip(settled, settled[1:]))
+    moves = sum(a != b for a, b in pairwise(settled))
     assert moves <= 2
 
 
@@ -67,7 +68,7 @@ def test_without_memory_noise_makes_it_oscillate():
     moves = {}
     for remember in (False, True):
         levels = follow(Elasticity(8, remember=remember), plateau(6), 1500, 0.08, seed=1)[-700:]
-        moves[remember] = sum(a != b for a, b in zip(levels, levels[1:]))
+        moves[remember] = sum(a != b for a, b in pairwise(levels))
     assert moves[False] > 100 and moves[True] == 0
 
 

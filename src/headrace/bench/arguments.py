@@ -23,6 +23,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_node(kinds)
     _add_stage(kinds)
     _add_spark(kinds)
+    _add_policies(kinds)
 
 
 # ---- values ----------------------------------------------------------------------------------
@@ -73,6 +74,12 @@ def _stage_figure(text: str) -> str:
 
 def _node_figure(text: str) -> str:
     from .node_figures import FIGURES
+
+    return _one_of(text, list(FIGURES))
+
+
+def _policies_figure(text: str) -> str:
+    from .policies import FIGURES
 
     return _one_of(text, list(FIGURES))
 
@@ -282,3 +289,23 @@ def _spark(options: argparse.Namespace) -> int:
     results = command.run(options.case, scale=options.rows_scale, as_json=options.json)
     # a missed ratio is a finding, not a failure of the command; a wrong result is
     return 0 if all(result["correct"] is not False for result in results) else 1
+
+
+# ---- policies --------------------------------------------------------------------------------
+
+
+def _add_policies(kinds: Commands[argparse.ArgumentParser]) -> None:
+    policies = kinds.add_parser("policies", help="threading models and policies, simulated")
+    policies.add_argument("--json", action="store_true", help="one JSON line per figure, only")
+    _add_choice(policies, "figure", _policies_figure)
+    policies.add_argument(
+        "--seconds", type=seconds, default=0.04, help="simulated for each point (default: 0.04)"
+    )
+    policies.set_defaults(command=_policies)
+
+
+def _policies(options: argparse.Namespace) -> int:
+    from . import policies
+
+    policies.run(options.figure, seconds=options.seconds, as_json=options.json)
+    return 0  # a missed figure is a finding, not a failure of the command

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ it must be a number
     """
     wanted = f"{len(features)} values, one per operator"
     try:
-        given: Any = np.asarray(ask(), dtype=np.float64)
+        given: Floats = np.asarray(ask(), dtype=np.float64)
     except PolicyError:
         raise
     except Exception as error:

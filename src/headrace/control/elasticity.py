@@ -182,7 +182,7 @@ class Elasticity:
             self._place = max(self._place - 1, 0)
 
     def _change_in_load(self, record: ThreadRecord, throughput: float, samples: int) -> bool:
-        """Is it another one than this level had? (After Gedik et al.: the paper does not show it.)"""
+        """Is it not what this level had? (After Gedik et al.: the paper does not show it.)"""
         if not record.trusted:
             return False
         expected, tolerance = record.first, self.sensitivity

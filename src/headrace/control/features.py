@@ -99,7 +99,8 @@ output_selectivity, output_cost
     """
 
     def __init__(self, engine: Engine, graph: Graph, now: float = 0.0) -> None:
-        self.graph, self.now = graph, now
+        self.graph: Graph = graph
+        self.now: float = now
         self.next_period = now  # t_s of Enjima eq. 4: when the scheduler looks again
         self.values_read = 0  # of the engine; what refreshing costs is proportional to it
         self._engine = engine

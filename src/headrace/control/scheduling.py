@@ -1,6 +1,6 @@
 """Haren's scheduling task (§6, algorithms 2 and 3), apart from threads and barriers.
 
-An engine says which operators ran; the answer is who runs where, in which order, with how many rows.
+An engine says which operators ran; the answer is who runs where, in which order, and how long.
 """
 
 from __future__ import annotations

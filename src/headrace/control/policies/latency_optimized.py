@@ -127,6 +127,7 @@ class Eligibility:
                 threshold.adapt(change)
 
     def __call__(self, features: Features) -> Booleans:
+        """Algorithm 1 for all operators."""
         thresholds = [self.of(query) for query in features.graph.query]
         events = floats([et.value for et, _ in thresholds])
         idle = floats([it.value for _, it in thresholds])

@@ -9,7 +9,9 @@ from .profile import Operator, Profile
 PREFILL = 0.5  # queues start half full: a steady state takes a pipeline of 1,000 seconds to reach
 
 
-def pipeline(operators: int, cost: float, *, capacity: int = 1024, filled: float = PREFILL) -> Profile:
+def pipeline(
+    operators: int, cost: float, *, capacity: int = 1024, filled: float = PREFILL
+) -> Profile:
     """Streams §5.1: a source and operators in a row.
 
     >>> [operator.name for operator in pipeline(3, 1e-6).operators]
@@ -48,9 +50,7 @@ def mesh(
         before = "source"
         for step in range(1, depth + 1):
             name = f"op{step}" if width == 1 else f"op{lane + 1}.{step}"
-            found.append(
-                Operator(name, cost, inputs=(before,), capacity=capacity, pending=rows)
-            )
+            found.append(Operator(name, cost, inputs=(before,), capacity=capacity, pending=rows))
             before = name
         ends.append(before)
     if sink:

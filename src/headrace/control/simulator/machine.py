@@ -72,7 +72,9 @@ class Machine:
     sockets: int = 1
     cores: int = 1  # of a socket
     smt: int = 1  # hardware threads of a core
-    smt_gain: float = 1.3  # what a core does with all its hardware threads, to what it does with one
+    smt_gain: float = (
+        1.3  # what a core does with all its hardware threads, to what it does with one
+    )
     l2_bytes: int = 1 << 20  # of a core
     costs: Costs = field(default_factory=Costs)
 

@@ -87,14 +87,20 @@ class Profile:
         names = [operator.name for operator in profile.operators]
         if not names:
             raise ControlError("a profile needs at least one operator")
-        twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()
+        twice = (
+            {name for name in names if names.count(name) > 1}
+            if len(set(names)) < len(names)
+            else ()
+        )
         for name in sorted(twice):
             raise ControlError(f"two operators are named {name!r}; names must differ")
         known = set(names)
         for operator in profile.operators:
             for name in operator.inputs:
                 if name not in known:
-                    raise ControlError(f"operator {operator.name!r}: no operator {name!r} to read from")
+                    raise ControlError(
+                        f"operator {operator.name!r}: no operator {name!r} to read from"
+                    )
         _ = profile.graph.order  # refuses cycles
         return profile
 

@@ -12,7 +12,7 @@ queues are one per operator, whoever writes to it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from random import Random
 from typing import Any, Protocol
@@ -23,14 +23,14 @@ from ..arrays import Floats
 from ..elasticity import Elasticity
 from ..errors import ControlError
 from ..graph import Graph
-from .machine import LINE, Machine
+from .costing import Costing
+from .machine import Machine
 from .profile import Operator, Profile
-from .statistics import Latency, QueryResult, Result, Span
+from .statistics import Result, Span, Watch
 from .threads import Processors, State, Worker
-from .units import Chunk, Unit
+from .units import Chunk, Unit, dealt
 
 TICK = 1e-3  # rows that arrive faster come in groups this long
-RECORD_LINES = 3  # cache lines of an operator that move with it to another core
 
 READERS: dict[str, Callable[[Simulation, Unit], float]] = {
     "cost": lambda sim, unit: unit.cost,
@@ -42,7 +42,7 @@ READERS: dict[str, Callable[[Simulation, Unit], float]] = {
     "input_queue": lambda sim, unit: unit.pending + unit.held,
     "output_queue": lambda sim, unit: max((b.pending + b.reserved for b in unit.behind), default=0),
     "output_room": lambda sim, unit: min((b.room for b in unit.behind), default=inf),
-    "latency_gradient": lambda sim, unit: sim.gradient.get(unit.spec.query, 0.0),
+    "latency_gradient": lambda sim, unit: sim.watch.gradient.get(unit.spec.query, 0.0),
     "state_size": lambda sim, unit: unit.spec.state_bytes,
     "last_scheduled": lambda sim, unit: unit.last_end,
     "workers": lambda sim, unit: unit.running,
@@ -99,14 +99,18 @@ class Simulation:
         elasticity: Elasticity | None = None,
         elastic_period: float = 0.01,
     ) -> None:
-        self.machine, self.scheduler, self.now = machine, scheduler, 0.0
-        self._transfers = machine.transfers
+        self.machine, self.scheduler = machine, scheduler
+        self.now: float = 0.0
+        self._costing = Costing(
+            machine,
+            locks_ports=scheduler.locks_ports,
+            sleeping_locks=scheduler.sleeping_locks,
+        )
         self.units: list[Unit] = []
         self.graph = profile.graph
         self.processors = Processors(machine)
         self.workers: list[Worker] = []
         self.worker: Worker | None = None  # whose turn it is
-        self.gradient: dict[int, float] = {}  # of each query's mean latency
         self.level = elasticity.level if elasticity is not None else 1 << 30
         self.scheduling = 0.0
         self.decisions = 0
@@ -117,15 +121,8 @@ class Simulation:
         self._elasticity, self._elastic_period = elasticity, elastic_period
         self._elastic_rows = 0
         self._processed = 0
-        self._window_latency: dict[int, tuple[float, int]] = {}
-        self._mean_latency: dict[int, float] = {}
-        self._watched_from = 0.0
-        self._processed_before = 0
-        self._most_queued = 0
         self.spans: list[Span] = []
-        self._latency: dict[int, Latency] = {}
-        self._rows: dict[int, list[int]] = {}
-        self._classes: dict[int, int] = {}
+        self.watch: Watch = Watch()
         self._add(profile.operators)
         for worker in scheduler.attach(self):
             self.start(worker)
@@ -157,12 +154,12 @@ class Simulation:
         given = unit.gives(unit.take(rows, now)) if rows else []
         seconds, end = 0.0, 0.0
         if rows:
-            seconds = unit.seconds(rows, self._draw) + self._reading(unit, rows, worker.cpu)
+            seconds = unit.seconds(rows, self._draw) + self._costing.reading(unit, rows, worker.cpu)
         out = sum(count for count, _ in given)
         shares = unit.shares(out) if out and unit.behind else []
         for behind, count in shares:
             behind.reserved += count
-            pushing, free = self._writing(behind, count, worker.cpu)
+            pushing, free = self._costing.writing(behind, count, worker.cpu, now)
             seconds += pushing
             end = max(end, free)
         seconds = (seconds + worker.debt) / self.processors.speed(worker.cpu)
@@ -170,7 +167,7 @@ class Simulation:
         unit.running += 1
         unit.held += rows
         unit.last_cpu = worker.cpu
-        worker.state = State.RUNNING
+        worker.state, worker.run = State.RUNNING, (unit, now, rows)
         worker.overhead += overhead
         self.decisions += 1
         end = max(now + seconds, end)
@@ -192,9 +189,9 @@ class Simulation:
             seconds += work
             ways.append((unit, rows, given, work))
             out = sum(count for count, _ in given)
-            for behind, part in _dealt(given, unit.shares(out), unit.spec.split):
+            for behind, part in dealt(given, unit.shares(out), unit.spec.split):
                 waiting.setdefault(behind, []).extend(part)
-        worker.state = State.RUNNING
+        worker.state, worker.run = State.RUNNING, (source, self.now, ways[0][1])
         worker.overhead += worker.debt
         speed = self.processors.speed(worker.cpu)
         end = self.now + (seconds + worker.debt) / speed
@@ -280,9 +277,7 @@ class Simulation:
             unit = by_name[spec.name] = Unit(len(self.units), spec)
             self.units.append(unit)
             added.append(unit)
-            self._latency.setdefault(spec.query, Latency())
-            self._rows.setdefault(spec.query, [0, 0])
-            self._classes.setdefault(spec.query, spec.query_class)
+            self.watch.add(spec.query, spec.query_class)
         for unit in added:
             for name in unit.spec.inputs:
                 unit.before.append(by_name[name])
@@ -308,7 +303,7 @@ class Simulation:
         """Go on for so long, and say what happened after `warm_up`."""
         self._until(self.now + warm_up)
         self._watch()
-        self._until(self._watched_from + seconds)
+        self._until(self.watch.since + seconds)
         return self._result()
 
     def _until(self, time: float) -> None:
@@ -378,7 +373,7 @@ class Simulation:
         for behind, count in shares:
             behind.reserved -= count
             behind.writer_cpu = worker.cpu
-        for behind, part in _dealt(given, shares, unit.spec.split):
+        for behind, part in dealt(given, shares, unit.spec.split):
             for count, stamp in part:
                 behind.push(count, stamp)
         if self._trace:
@@ -402,56 +397,11 @@ class Simulation:
         unit.busy += busy
         unit.last_end = self.now
         self._processed += rows
-        query = unit.spec.query
+        self.watch.processed += rows
         if not unit.before:
-            self._rows[query][0] += rows
+            self.watch.entered(unit.spec.query, rows)
         if not unit.behind:
-            self._rows[query][1] += out
-            self._left(query, given)
-
-    def _left(self, query: int, given: list[Chunk]) -> None:
-        latency, now = self._latency[query], self.now
-        total, count = self._window_latency.get(query, (0.0, 0))
-        for rows, stamp in given:
-            latency.add(now - stamp, rows)
-            total += (now - stamp) * rows
-            count += rows
-        self._window_latency[query] = total, count
-
-    def _reading(self, unit: Unit, rows: int, cpu: int) -> float:
-        """Rows come from the core that wrote them, the operator from where it ran last."""
-        costs = self.machine.costs
-        seconds = 0.0
-        if unit.before:
-            lines = -(-unit.spec.row_bytes // LINE)
-            if unit.writer_cpu == cpu or unit.writer_cpu < 0:
-                cold = unit.pending * unit.spec.row_bytes > self.machine.l2_bytes
-                line = costs.from_l3 if cold else 0.0
-            else:
-                line = self._transfers[unit.writer_cpu][cpu]
-            seconds = rows * (costs.pop + lines * line)
-        if unit.last_cpu >= 0 and unit.last_cpu != cpu:
-            seconds += RECORD_LINES * self._transfers[unit.last_cpu][cpu]
-        return seconds
-
-    def _writing(self, behind: Unit, rows: int, cpu: int) -> tuple[float, float]:
-        """What pushing rows costs, and when the lock of a queue with several writers is free."""
-        costs = self.machine.costs
-        shared = len(behind.before) > 1
-        each = costs.push
-        if shared or self.scheduler.locks_ports:
-            each += costs.lock
-            if behind.last_cpu >= 0:  # flags and ends of a queue are on one line (Streams fig. 3)
-                each += self._transfers[behind.last_cpu][cpu]
-        if not shared:
-            return rows * each, 0.0
-        held = each
-        if behind.writer_cpu >= 0 and behind.writer_cpu != cpu:
-            held += self._transfers[behind.writer_cpu][cpu]
-        if behind.lock_free > self.now and self.scheduler.sleeping_locks:
-            held += costs.handoff
-        behind.lock_free = max(self.now, behind.lock_free) + rows * held
-        return rows * each, behind.lock_free
+            self.watch.left(unit.spec.query, given, self.now)
 
     # ---- arrivals, windows, elasticity
 
@@ -481,13 +431,7 @@ class Simulation:
         for unit in self.units:
             unit.end_window(self._window)
             queued += unit.pending if not unit.endless else 0
-        self._most_queued = max(self._most_queued, queued)
-        for query, (total, rows) in self._window_latency.items():
-            mean = total / rows
-            before = self._mean_latency.get(query, mean)
-            self.gradient[query] = (mean - before) / self._window
-            self._mean_latency[query] = mean
-        self._window_latency.clear()
+        self.watch.end_window(self._window, queued)
         self.at(self.now + self._window, self._end_window)
 
     def _elastic(self, _: Any) -> None:
@@ -506,55 +450,36 @@ class Simulation:
     # ---- results
 
     def _watch(self) -> None:
-        self._watched_from = self.now
-        for query in self._latency:
-            self._latency[query], self._rows[query] = Latency(), [0, 0]
+        self.watch.restart(self.now)
         for worker in self.workers:
             worker.busy = worker.overhead = 0.0
         self.scheduling, self.decisions, self.processors.switches = 0.0, 0, 0
-        self._processed_before, self._most_queued = self._processed, 0
         self.spans = []
 
     def _result(self) -> Result:
-        queries = [
-            QueryResult(query, self._classes[query], *self._rows[query], self._latency[query])
-            for query in sorted(self._latency)
-        ]
+        queries = self.watch.queries()
         return Result(
-            seconds=self.now - self._watched_from,
+            seconds=self.now - self.watch.since,
             rows_in=sum(query.rows_in for query in queries),
             rows_out=sum(query.rows_out for query in queries),
-            processed=self._processed - self._processed_before,
+            processed=self.watch.processed,
             busy=sum(worker.busy for worker in self.workers),
             overhead=sum(worker.overhead for worker in self.workers),
             scheduling=self.scheduling,
             decisions=self.decisions,
             switches=self.processors.switches,
-            most_queued=self._most_queued,
+            most_queued=self.watch.most_queued,
             level=min(self.level, len(self.workers)),
             threads=len(self.workers),
             queries=queries,
-            spans=self.spans,
+            spans=self.spans + self._under_way() if self._trace else [],
         )
 
-
-def _dealt(
-    given: list[Chunk], shares: list[tuple[Unit, int]], split: bool
-) -> Iterator[tuple[Unit, list[Chunk]]]:
-    """Which rows go to whom: all to each reader, or the first so many to the first reader, ..."""
-    if not split:
-        for behind, _ in shares:
-            yield behind, given
-        return
-    chunks = iter(given)
-    left, stamp = 0, 0.0
-    for behind, count in shares:
-        part = []
-        while count:
-            if not left:
-                left, stamp = next(chunks)
-            rows = min(left, count)
-            part.append((rows, stamp))
-            left -= rows
-            count -= rows
-        yield behind, part
+    def _under_way(self) -> list[Span]:
+        """Runs that are not over, up to now."""
+        return [
+            Span(worker.number, unit.spec.name, unit.spec.query, start, self.now, rows)
+            for worker in self.workers
+            if worker.state is State.RUNNING and worker.run is not None
+            for unit, start, rows in [worker.run]
+        ]

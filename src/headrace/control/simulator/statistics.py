@@ -45,6 +45,14 @@ class Latency:
         bucket = int(log(max(seconds, 1e-9)) * BUCKETS_PER_E)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + rows
 
+    def merge(self, other: Latency) -> None:
+        """Its rows, too."""
+        self.rows += other.rows
+        self.total += other.total
+        self.largest = max(self.largest, other.largest)
+        for bucket, rows in other._buckets.items():
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + rows
+
     @property
     def mean(self) -> float:
         """The mean; 0 without rows."""
@@ -69,6 +77,74 @@ class QueryResult:
     rows_in: int  # taken by its ingresses
     rows_out: int  # given by its sinks
     latency: Latency
+
+
+class Watch:
+    """Counts the rows that enter and leave queries, their latency, and how that changes.
+
+    >>> watch = Watch()
+    >>> watch.add(query=0, query_class=1)
+    >>> for now in (1.0, 2.0):  # latencies of one and of two seconds
+    ...     watch.left(0, [(10, 0.0)], now)
+    ...     watch.end_window(1.0, queued=0)
+    >>> watch.gradient[0]
+    1.0
+    """
+
+    def __init__(self) -> None:
+        self.since = 0.0
+        self.processed = 0  # rows taken by all operators
+        self.most_queued = 0
+        self.gradient: dict[int, float] = {}  # of each query's mean latency, by window
+        self._latency: dict[int, Latency] = {}
+        self._rows: dict[int, list[int]] = {}  # entered and left
+        self._classes: dict[int, int] = {}
+        self._window: dict[int, tuple[float, int]] = {}  # seconds and rows of the window so far
+        self._mean: dict[int, float] = {}  # of the window before
+
+    def add(self, query: int, query_class: int) -> None:
+        """There is this query, too."""
+        if query not in self._classes:
+            self._classes[query] = query_class
+            self._latency[query], self._rows[query] = Latency(), [0, 0]
+
+    def restart(self, now: float) -> None:
+        """Count from now on; the windows go on."""
+        self.since, self.processed, self.most_queued = now, 0, 0
+        for query in self._classes:
+            self._latency[query], self._rows[query] = Latency(), [0, 0]
+
+    def entered(self, query: int, rows: int) -> None:
+        """An ingress took rows."""
+        self._rows[query][0] += rows
+
+    def left(self, query: int, given: list[tuple[int, float]], now: float) -> None:
+        """A sink gave rows, with their clock times."""
+        latency, counts = self._latency[query], self._rows[query]
+        total, count = self._window.get(query, (0.0, 0))
+        for rows, stamp in given:
+            latency.add(now - stamp, rows)
+            total += (now - stamp) * rows
+            count += rows
+            counts[1] += rows
+        if count:
+            self._window[query] = total, count
+
+    def end_window(self, seconds: float, queued: int) -> None:
+        """A window of so many seconds is over; so many rows wait."""
+        self.most_queued = max(self.most_queued, queued)
+        for query, (total, rows) in self._window.items():
+            mean = total / rows
+            self.gradient[query] = (mean - self._mean.get(query, mean)) / seconds
+            self._mean[query] = mean
+        self._window.clear()
+
+    def queries(self) -> list[QueryResult]:
+        """What each query did."""
+        return [
+            QueryResult(query, self._classes[query], entered, left, self._latency[query])
+            for query, (entered, left) in sorted(self._rows.items())
+        ]
 
 
 @dataclass
@@ -100,10 +176,5 @@ class Result:
         found = Latency()
         for query in self.queries:
             if query_class is None or query.query_class == query_class:
-                each = query.latency
-                found.rows += each.rows
-                found.total += each.total
-                found.largest = max(found.largest, each.largest)
-                for bucket, rows in each._buckets.items():
-                    found._buckets[bucket] = found._buckets.get(bucket, 0) + rows
+                found.merge(query.latency)
         return found

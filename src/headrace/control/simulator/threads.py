@@ -44,6 +44,7 @@ class Worker:
     stack: list[Any] = field(default_factory=list)  # operators begun and not finished
     delay: float = 0.0  # of its back-off
     waiting_since: float = 0.0  # when it began to spin
+    run: tuple[Any, float, int] | None = None  # operator, start and rows of the run under way
 
 
 class Processors:

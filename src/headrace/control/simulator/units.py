@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from math import inf
 from random import Random
 
@@ -17,8 +18,8 @@ class Unit:
 
     __slots__ = (
         "arrived", "before", "behind", "busy", "carry", "cost", "cursor", "endless", "held",
-        "held_lock", "last_cpu", "last_end", "lock_free", "number", "owed", "pending", "queue", "rate",
-        "reserved", "rows_in", "rows_out", "running", "selectivity", "spec", "window_start",
+        "held_lock", "last_cpu", "last_end", "lock_free", "number", "owed", "pending", "queue",
+        "rate", "reserved", "rows_in", "rows_out", "running", "selectivity", "spec", "window_start",
         "writer_cpu",
     )  # fmt: skip
 
@@ -110,9 +111,7 @@ class Unit:
     def ready(self) -> bool:
         """Can it run: rows, room, and not yet as many runs as it may have (Haren's canRun)?"""
         return (
-            self.pending > 0
-            and self.running < self.spec.parallelism
-            and self.blocked_by() is None
+            self.pending > 0 and self.running < self.spec.parallelism and self.blocked_by() is None
         )
 
     def takes(self, limit: int) -> int:
@@ -130,7 +129,8 @@ class Unit:
             # first room × readers + j of them.
             wanted = min(readers, int(rows * given) + 1)
             room = min(
-                self.behind[(self.cursor + j) % readers].room * readers + j for j in range(wanted)
+                max(self.behind[(self.cursor + j) % readers].room, 0) * readers + j
+                for j in range(wanted)
             )
         else:
             room = min(behind.room for behind in self.behind)
@@ -146,7 +146,7 @@ class Unit:
         found = []
         for rows, stamp in chunks:
             self.carry += rows * given
-            whole = int(self.carry)
+            whole = int(self.carry + 1e-9)  # 20 × 0.3 are six rows
             if whole:
                 self.carry -= whole
                 found.append((whole, stamp))
@@ -181,3 +181,25 @@ class Unit:
             self.selectivity = (self.rows_out - rows_out) / rows
         self.rate = (self.arrived - arrived) / seconds
         self.window_start = self.rows_in, self.rows_out, self.busy, self.arrived
+
+
+def dealt(
+    given: list[Chunk], shares: list[tuple[Unit, int]], split: bool
+) -> Iterator[tuple[Unit, list[Chunk]]]:
+    """Which rows go to whom: all to each reader, or the first so many to the first reader, ..."""
+    if not split:
+        for behind, _ in shares:
+            yield behind, given
+        return
+    chunks = iter(given)
+    left, stamp = 0, 0.0
+    for behind, count in shares:
+        part = []
+        while count:
+            if not left:
+                left, stamp = next(chunks)
+            rows = min(left, count)
+            part.append((rows, stamp))
+            left -= rows
+            count -= rows
+        yield behind, part

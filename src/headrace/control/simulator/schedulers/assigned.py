@@ -1,7 +1,7 @@
 """Haren's scheduler (algorithms 1 to 3): execution tasks and scheduling tasks in turns.
 
 Every thread has a list of operators of its own, by priority. After a period P all threads meet; the
-last one refreshes what depends on several threads and assigns operators anew, and each ranks its own.
+last one refreshes what depends on several threads and assigns operators anew; each ranks its own.
 """
 
 from __future__ import annotations

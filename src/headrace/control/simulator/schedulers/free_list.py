@@ -57,7 +57,7 @@ class FreeList(Base):
         return made
 
     def _new_sources(self, number: int) -> list[Worker]:
-        made = []
+        made: list[Worker] = []
         for unit in self.simulation.units:
             if unit in self._known:
                 continue

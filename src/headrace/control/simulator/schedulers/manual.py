@@ -39,5 +39,3 @@ class Manual(Base):
         """Rows for a source wake the thread."""
         if by is None:
             self.simulation.wake(self.simulation.workers[0])
-
-
