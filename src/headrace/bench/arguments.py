@@ -298,14 +298,11 @@ def _add_policies(kinds: Commands[argparse.ArgumentParser]) -> None:
     policies = kinds.add_parser("policies", help="threading models and policies, simulated")
     policies.add_argument("--json", action="store_true", help="one JSON line per figure, only")
     _add_choice(policies, "figure", _policies_figure)
-    policies.add_argument(
-        "--seconds", type=seconds, default=0.04, help="simulated for each point (default: 0.04)"
-    )
     policies.set_defaults(command=_policies)
 
 
 def _policies(options: argparse.Namespace) -> int:
     from . import policies
 
-    policies.run(options.figure, seconds=options.seconds, as_json=options.json)
+    policies.run(options.figure, as_json=options.json)
     return 0  # a missed figure is a finding, not a failure of the command

@@ -81,7 +81,13 @@ class Unit:
 
     @property
     def room(self) -> int:
-        """Rows that still fit before it."""
+        """Rows that still fit before it.
+
+        Rows of a run come all at its end. Where many write, places that are reserved all that time
+        would let only some of them run, so there the queue may hold more by what is under way.
+        """
+        if len(self.before) > 1:
+            return self.spec.capacity - self.pending
         return self.spec.capacity - self.pending - self.reserved
 
     @property

@@ -4,6 +4,11 @@ All operators are in one queue. A thread takes them out and puts them back until
 nobody has and that has rows, drains it, and puts it to the back. Where a queue is full, the thread
 that wants to push runs its reader, up to a quarter of the queue. Sources have threads of their own,
 which help the same way.
+
+One thing is not as printed. A push into a full queue whose reader is taken by another thread is
+tried again and again there (fig. 6), and a thread never leaves an operator that gets new rows all
+the time: simulated for a second, nearly all threads come to spin at the head of a long pipeline.
+Operators here can stop at a full queue, so a thread leaves them then and looks for other work.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from ..threads import Worker
 from ..units import Unit
 from .base import Base
 
+QUANTUM = 200e-6  # seconds that one event stands for, at the most
 FIRST_DELAY, LARGEST_DELAY = 1e-6, 10e-3  # fig. 5: × 10, "we block for up to ten milliseconds"
 
 
@@ -104,11 +110,14 @@ class FreeList(Base):
             if unit.number >= 0 and unit.pending and frame.budget > 0 and not suspended:
                 full = unit.blocked_by()
                 if full is None:
-                    rows = simulation.run(unit.number, int(min(frame.budget, self._batch)))
-                    frame.budget -= rows
+                    fits = QUANTUM / unit.spec.cost if unit.spec.cost else inf
+                    limit = min(frame.budget, self._batch, max(fits, 1))
+                    frame.budget -= simulation.run(unit.number, int(limit))
                     return True
-                # Fig. 6 tries again and again. (Without rows, it is full of those under way.)
-                if full.held_lock or not full.pending:
+                if full.held_lock or not full.pending:  # (full of rows under way)
+                    if worker.own is None:
+                        self._unwind(worker)
+                        return False
                     self._waiting.setdefault(full, []).append(worker)
                     simulation.spin(worker)
                     return True
@@ -116,13 +125,23 @@ class FreeList(Base):
                 worker.debt += simulation.machine.costs.lock
                 stack.append(Frame(full, max(full.spec.capacity // 4, 1), False))
                 continue
-            stack.pop()
-            unit.held_lock = False
-            self._let_go(unit)
-            if frame.listed and unit.number >= 0:
-                self._free.append(unit)
-                self._touch_list(worker, 1)
+            self._leave(worker)
         return False
+
+    def _leave(self, worker: Worker) -> None:
+        """The operator on top of the stack is free again."""
+        frame = worker.stack.pop()
+        unit = frame.unit
+        unit.held_lock = False
+        self._let_go(unit)
+        if frame.listed and unit.number >= 0:
+            self._free.append(unit)
+            self._touch_list(worker, 1)
+
+    def _unwind(self, worker: Worker) -> None:
+        """Somebody else has the reader of a full queue: leave it to them."""
+        while worker.stack:
+            self._leave(worker)
 
     def _find(self, worker: Worker) -> bool:
         """Fig. 5, findWorkNonBlocking: once around the list."""
@@ -131,7 +150,7 @@ class FreeList(Base):
             unit = free.popleft()
             if unit.number < 0:
                 continue
-            if unit.pending and not unit.held_lock:
+            if unit.pending and not unit.held_lock and unit.blocked_by() is None:
                 unit.held_lock = True
                 worker.delay = 0.0
                 worker.stack.append(Frame(unit, inf, True))
