@@ -49,7 +49,7 @@ def test_every_row_has_a_function_and_a_test():
     bodies = [row for row in rows if not row.startswith(("|---", "| what"))]
     assert len(bodies) > 30
     for row in bodies:
-        what, function, test, differs = row.strip("|").split(" | ")
+        what, function, test, _ = row.strip("|").split(" | ")
         assert "`headrace." in function and "::" in test, what
 
 

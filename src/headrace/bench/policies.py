@@ -38,7 +38,8 @@ class Case:
     graph: Callable[[float], Profile]
     flops: int
     orderings: tuple[tuple[str, str], ...]
-    seconds: float = 0.05  # simulated; dear rows and full queues take longer to show
+    seconds: float  # simulated; dear rows and full queues take longer to show
+    levels: tuple[int, ...]  # threads of dynamic that are tried
 
 
 def _pipeline(cost: float) -> Profile:
@@ -63,34 +64,34 @@ WIDE_DEAR = (("dynamic", "dedicated"), ("dynamic", "manual"))
 # §5.3: "dynamic threading is always the best ... Manual is worst ... Dedicated better than manual"
 MESH = (("dynamic", "dedicated"), ("dedicated", "manual"))
 
+MANY, FEW = (175, 88), (8, 1)  # of 176 processors, one is the source's
 CASES = (
-    Case("pipeline", _pipeline, 1, PIPELINE),
-    Case("pipeline", _pipeline, 100, PIPELINE),
-    Case("pipeline", _pipeline, 1000, PIPELINE, seconds=0.2),
-    Case("wide", _wide, 1, WIDE_CHEAP, seconds=0.02),
-    Case("wide", _wide, 10_000, WIDE_DEAR),
-    Case("wide", _wide, 100_000, WIDE_DEAR),
-    Case("mesh", _mesh, 1, MESH),
-    Case("mesh", _mesh, 100, MESH),
-    Case("mesh", _mesh, 1000, MESH, seconds=0.1),
+    Case("pipeline", _pipeline, 1, PIPELINE, 0.05, MANY),
+    Case("pipeline", _pipeline, 100, PIPELINE, 0.05, MANY),
+    Case("pipeline", _pipeline, 1000, PIPELINE, 0.2, MANY),
+    Case("wide", _wide, 1, WIDE_CHEAP, 0.01, FEW),
+    Case("wide", _wide, 10_000, WIDE_DEAR, 0.02, (32, 8)),
+    Case("wide", _wide, 100_000, WIDE_DEAR, 0.02, (88, 32)),
+    Case("mesh", _mesh, 1, MESH, 0.03, MANY),
+    Case("mesh", _mesh, 100, MESH, 0.03, MANY),
+    Case("mesh", _mesh, 1000, MESH, 0.1, MANY),
 )
-LEVELS = (1, 8, 32, 88, 1 << 20)  # threads of dynamic that are tried; the last: all processors
 
 
-def rates(case: Case, machine_name: str, levels: Sequence[int] = LEVELS) -> Rates:
+def rates(case: Case, machine_name: str, levels: Sequence[int] = ()) -> Rates:
     """Rows per second at the sink under each threading model; dynamic with its best level."""
     machine = machine_named(machine_name)
     profile = case.graph(case.flops * machine.costs.flop)
 
-    def rate(scheduler: Any, seconds: float) -> float:
+    def rate(scheduler: Any) -> float:
         simulation = Simulation(profile, machine, scheduler)
-        return simulation.simulate(seconds, warm_up=seconds / 2).throughput
+        return simulation.simulate(case.seconds, warm_up=case.seconds / 2).throughput
 
-    tried = sorted({min(level, machine.processors - 1) for level in levels})
+    tried = sorted({min(level, machine.processors - 1) for level in levels or case.levels})
     return {
-        "manual": rate(Manual(), 0.5),  # one thread: a row takes long, and few events
-        "dedicated": rate(Dedicated(), case.seconds),
-        "dynamic": max(rate(FreeList(level), case.seconds) for level in tried),
+        "manual": rate(Manual(batch=64)),
+        "dedicated": rate(Dedicated()),
+        "dynamic": max(rate(FreeList(level)) for level in tried),
     }
 
 
