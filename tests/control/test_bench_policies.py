@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.bench import policies
-from headrace.bench.saying import say_nothing
+from headrace.bench.report import Bench
 from headrace.cli import main
 from headrace.control.simulator import Operator, Profile
 
@@ -19,14 +19,12 @@ def test_the_papers_orderings_hold(case):
 
 
 def test_the_figure_counts_orderings(monkeypatch):
-    case = policies.CASES[0]
-    monkeypatch.setattr(policies, "CASES", (case,))
-    monkeypatch.setattr(policies, "whole_second", lambda machine: (61.0, 1))
+    monkeypatch.setattr(policies, "CASES", policies.CASES[:1])
     wrong = {"manual": 1.0, "dynamic": 3.0, "dedicated": 2.0}
-    monkeypatch.setattr(policies, "rates", lambda *arguments: wrong)
-    result = policies.simulated(say_nothing)
-    assert result["ratio"] == 0.5 and result["held"] == 1 and not result["reached"]
-    assert result["cases"][0]["held"] == [False, True]
+    monkeypatch.setattr(policies, "rates", lambda case, machine: wrong)
+    found = policies.simulated(Bench())["simulated"]
+    assert found.value == 0.5 and found.details["cases"][0]["held"] == [False, True]
+    assert not found.said(policies.FIGURES["simulated"])["reached"]
 
 
 # ---------------------------------------------------------------- simulate

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from rich.console import Console
-from rich.table import Table
 
 from headrace.control.simulator import (
     Dedicated,
@@ -23,7 +19,8 @@ from headrace.control.simulator import (
     wide,
 )
 
-from .saying import Said, saying
+from . import report
+from .figure import Figure, Found, by_name
 
 Rates = dict[str, float]  # rows per second by threading model
 
@@ -95,12 +92,11 @@ def rates(case: Case, machine_name: str, levels: Sequence[int] = ()) -> Rates:
     }
 
 
-def simulated(say: Said, machine: str = "streams-xeon") -> dict[str, Any]:
+def simulated(bench: report.Bench, machine: str = "streams-xeon") -> dict[str, Found]:
     """The share of the orderings of Streams figs. 9 and 10 that hold in the simulator."""
-    started = time.process_time()
     found, held = [], 0
     for case in CASES:
-        say(f"{case.name}, {case.flops:,} flops")
+        bench.say(f"{case.name}, {case.flops:,} flops")
         measured = rates(case, machine)
         right = [measured[first] > measured[second] for first, second in case.orderings]
         held += sum(right)
@@ -113,76 +109,35 @@ def simulated(say: Said, machine: str = "streams-xeon") -> dict[str, Any]:
                 "held": right,
             }
         )
-    spent = time.process_time() - started
-    say("a whole second")
-    second, rows = whole_second(machine)
     total = sum(len(case.orderings) for case in CASES)
-    return {
-        "figure": "simulated",
-        "ratio": held / total,
-        "held": held,
-        "orderings": total,
-        "machine": machine,
-        "second_cpu_s": round(second, 1),
-        "second_rows": rows,
-        "must_reach": {"ratio": 1.0, "second_cpu_s": 60.0},
-        "reached": held == total and second <= 60.0,
-        "correct": True,
-        "cpu_s": round(spent, 1),
-        "cases": found,
-    }
+    details = {"held": held, "orderings": total, "machine": machine, "cases": found}
+    return {"simulated": Found(held / total, True, details)}
 
 
-def whole_second(machine_name: str) -> tuple[float, int]:
+def whole_second(bench: report.Bench, machine_name: str = "streams-xeon") -> dict[str, Found]:
     """CPU seconds that one simulated second of 1,000 operators on all processors takes."""
+    bench.say("a whole second")
     machine = machine_named(machine_name)
     profile = pipeline(1000, 1000 * machine.costs.flop)
     started = time.process_time()
-    simulation = Simulation(profile, machine, FreeList(machine.processors - 1))
-    result = simulation.simulate(1.0)
-    return time.process_time() - started, result.processed
+    result = Simulation(profile, machine, FreeList(machine.processors - 1)).simulate(1.0)
+    spent = time.process_time() - started
+    details = {"machine": machine_name, "runs": result.decisions, "rows": result.processed}
+    return {"simulated_second": Found(spent, True, details)}
 
 
-FIGURES: dict[str, Callable[[Said], dict[str, Any]]] = {"simulated": simulated}
+FIGURES = by_name(
+    Figure("simulated", "orderings of manual, dedicated, dynamic (Streams figs. 9, 10)", 1.0),
+    Figure("simulated_second", "one of 176 cores, 1,000 operators", 60.0, True, "s of CPU"),
+)
+
+SUITE = report.Suite(
+    "headrace bench policies: threading models and policies",
+    FIGURES,
+    {("simulated",): simulated, ("simulated_second",): whole_second},
+)
 
 
-def run(
-    names: Sequence[str] = (),
-    *,
-    as_json: bool = False,
-    console: Console | None = None,
-) -> list[dict[str, Any]]:
-    """Make figures (all, without names), print them, and give them back."""
-    console = console or Console()
-    results = []
-    for name in names or FIGURES:
-        with saying(name, as_json, console) as say:
-            results.append(FIGURES[name](say))
-        if as_json:
-            print(json.dumps(results[-1]), flush=True)
-        else:
-            console.print(table(results[-1]))
-    return results
-
-
-def table(result: dict[str, Any]) -> Table:
-    """The figure `simulated`, a line for each graph and cost."""
-    verdict = "reached" if result["reached"] else "missed"
-    made = Table(
-        title=f"{result['held']} of {result['orderings']} orderings of Streams figs. 9 and 10 hold "
-        f"on {result['machine']}; a simulated second takes {result['second_cpu_s']:g} s: {verdict}"
-    )
-    made.add_column("graph, flops", style="bold")
-    for heading in ("manual", "dedicated", "dynamic"):
-        made.add_column(f"{heading}, rows/s", justify="right")
-    made.add_column("the paper's orderings")
-    for case in result["cases"]:
-        orderings = (
-            text if right else f"NOT {text}" for text, right in zip(case["orderings"], case["held"])
-        )
-        made.add_row(
-            f"{case['graph']}, {case['flops']:,}",
-            *(f"{case[model]:,}" for model in ("manual", "dedicated", "dynamic")),
-            ", ".join(orderings),
-        )
-    return made
+def run(names: Sequence[str] = (), **shown: Any) -> list[report.Result]:
+    """Measure figures (all, without names), print them as `report.run` does, and give them."""
+    return report.run(SUITE, report.Bench(), names, **shown)

@@ -1,7 +1,12 @@
 """The node engine: worker threads that run the units of many queries.
 
 Each worker is a Python thread inside one compiled loop (`worker.work`), without the GIL; it comes
-out only when a unit needs the host. Queries come and go while others run.
+out only for memory and for the error of a row. What calls Python runs on threads of the host
+(`hosts`). Queries come and go while others run.
+
+The memory of a query that ends is unmapped when all its units are *home*: no thread runs them. One
+that is not, because its kernel takes long for a row or its connector blocks, does not hold up the
+end of the query: what the unit still uses goes to the *graveyard*, and is freed when it comes home.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,21 +25,27 @@ from headrace.plan.errors import HeadraceError
 from headrace.plan.planner import Plan
 
 from .allocator import Allocator
-from .free_list import IDLE, NO_UNIT, new_free_list
+from .claims import IDLE, RUNNING, UnitState
+from .free_list import NO_UNIT
+from .hosts import Hosts
 from .life import Life
 from .loop import loop
 from .memory import BlockPool, Memory
-from .parking import Lot
 from .pool import Pool
 from .query import Query
-from .schedulers import lru
-from .schedulers.hooks import EngineRecord, Worker
-from .unit import HOST, SOURCE, QueryRecord, Unit
+from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
+from .schedulers.near import Near
+from .unit import HOST, READER, SOURCE, QueryRecord, Unit
 
 MOST_UNITS = 8192
-JOIN_SECONDS = 10.0
+OWNERS = 0  # of key groups in a query; 0: as many as workers
+RUN_NS = 200_000  # of a run, about; 0: as long as there is work
+INTERPRETED_RUN_NS = 0
+SCHEDULER: Any = Near
+CONTROL = -1  # the number of the control thread; those of host threads are below
+JOIN_SECONDS = 2.0
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
-QUIET_SECONDS = 10.0  # for the units of a query that ends; a kernel's run takes far less
+HOME_SECONDS = 1.0  # that the end of a query waits for its units; most come home at once
 
 
 class EngineError(HeadraceError):
@@ -45,6 +57,15 @@ def _life(compiled: bool) -> Life:
     return Life(compiled and loop().is_there, compiles=compiled)
 
 
+@dataclass(eq=False)
+class Remains:
+    """What the units of a query that has ended may still use."""
+
+    units: dict[int, Any]  # by number
+    memory: Memory
+    kept: Any
+
+
 class NodeEngine:
     """Workers for queries. Use it as a context, or `close` it.
 
@@ -53,46 +74,112 @@ class NodeEngine:
     2
     """
 
-    def __init__(self, workers: int | None = None, compiled: bool = True) -> None:
+    def __init__(
+        self, workers: int | None = None, compiled: bool = True, run_ns: int | None = None
+    ) -> None:
         self.workers = workers or os.cpu_count() or 1
+        self.owners = OWNERS or self.workers
         self.life = _life(compiled)
         self._pid = os.getpid()
-        self._list, self._states = new_free_list(MOST_UNITS)
-        self._lot = Lot.allocate()
+        self._states = UnitState.allocate(MOST_UNITS)
         self.table = Unit.allocate(MOST_UNITS)
         self._nobody = QueryRecord.allocate()  # the query of units that belong to none
         self._nobody.cancelled = 1
         self.blank = Unit.allocate()
         self.blank.query = self._nobody.address
         self._timed = np.zeros(MOST_UNITS, np.int64)
-        self._record = EngineRecord.allocate()
+        self._record = record = EngineRecord.allocate()
+        record.states, record.units = self._states.address, self.table.address
+        record.timed, record.active = self._timed.ctypes.data, self.workers
+        self._run_ns = RUN_NS if run_ns is None else run_ns
+        self._scheduler = SCHEDULER(MOST_UNITS, self.workers)
+        self._host_scheduler = Near(MOST_UNITS, 0)
+        self._past: list[Any] = []  # schedulers and hooks that were in force: never many
+        self._made: list[Any] = []  # the Workers of all threads
         self._prepare()
         self._lock = threading.RLock()
-        self._control = self._worker(-1)
+        self._control, self._control_lock = self._worker(CONTROL), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
         self._workers = [self._worker(number) for number in range(self.workers)]
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
+        self.hosts = Hosts(self.life, self._worker, self._serve)
+        self._graveyard: list[Remains] = []
         self._closed = False
         self._warming: threading.Thread | None = None
 
     def _prepare(self) -> None:
-        record = self._record
-        record.list, record.lot = self._list.address, self._lot.address
-        record.units, record.timed = self.table.address, self._timed.ctypes.data
-        hooks = record.hooks
-        hooks.scheduler = self._list.address
-        hooks.on_ready, hooks.next_task, hooks.on_done = (
-            self.life.address(hook) for hook in (lru.on_ready, lru.next_task, lru.on_done)
+        """Put hooks of the present life in force. Interpreted, a run is mostly the loop itself, and
+        bounding it by what it costs would leave a row for each."""
+        self._record.run_ns = self._run_ns if self.life.is_compiled else INTERPRETED_RUN_NS
+        self._record.workers.hooks = self._hooks(self._scheduler)
+        self._record.hosts.hooks = self._hooks(self._host_scheduler)
+        for worker in self._made:  # the same schedulers: nothing has to be given back
+            worker.hooks = Desk(worker.desk).hooks
+
+    def _hooks(self, scheduler: Any) -> int:
+        """A set of hooks, which stays where it is."""
+        hooks = Hooks.allocate()
+        self._past.append((scheduler, hooks))
+        hooks.scheduler = scheduler.memory
+        hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
+            self.life.address(hook) for hook in scheduler.hooks
         )
+        return hooks.address
 
     def _worker(self, number: int) -> Any:
         made = Worker.allocate()
-        made.number, made.engine, made.local = number, self._record.address, NO_UNIT
-        made.turn.worker = number
+        made.number, made.engine, made.held = number, self._record.address, NO_UNIT
+        desk = self._record.hosts if number < CONTROL else self._record.workers
+        made.desk, made.turn.worker = desk.address, number
+        made.hooks = desk.hooks
+        self._made.append(made)
         return made
+
+    # ---- schedulers --------------------------------------------------------------------------
+
+    def use(self, scheduler: Any) -> None:
+        """Put another scheduler in force, while all workers run (see `schedulers.hooks`).
+
+        `scheduler` has `hooks` and `memory`, as `Near` has.
+        """
+        with self._lock:
+            self._check()
+            old, self._scheduler = self._record.workers.hooks, scheduler
+            self._record.workers.hooks = new = self._hooks(scheduler)
+        mover = self._worker(CONTROL)
+        self._made.remove(mover)
+        mover.hooks = old
+        while True:
+            adopted = all(worker.hooks == new or worker.hooks == 0 for worker in self._workers)
+            with self.hosts.engine_entered(), self._control_lock:
+                self.life.adopt(self._control)
+                self._move(mover, new)
+                self.life.wake_all(self._record)
+            if adopted or self._closed or not self._threads:
+                return
+            time.sleep(0.0002)
+
+    def _move(self, mover: Any, new: int) -> None:
+        """What lies in the old scheduler goes to the new one."""
+        old = mover.hooks
+        while True:
+            hooks = Hooks(old)
+            mover.turn.scheduler = hooks.scheduler
+            unit = self.life.proposed(hooks.next_task, mover.turn.address)
+            if unit == NO_UNIT:
+                return
+            mover.hooks = new
+            self.life.list_unit(mover, unit, ARRIVED)
+            mover.hooks = old
+
+    def suspend(self, workers: int) -> None:
+        """Let only so many workers run; the others give back what they have begun, and sleep."""
+        self._record.active = max(1, min(workers, self.workers))
+        with self.hosts.engine_entered():
+            self.life.wake_all(self._record)
 
     @property
     def is_warm(self) -> bool:
@@ -106,18 +193,24 @@ class NodeEngine:
         self.close()
 
     def close(self) -> None:
-        """Stop the workers and wait for them."""
+        """Stop the workers and wait for them; those that are in a long run end behind it."""
         with self._lock:
             self._closed = True
             queries = set(self._queries.values())
         for query in queries:
             query.fail(EngineError("the engine was closed"))
+        for query in queries:
+            query.await_end(JOIN_SECONDS)
         self._allocator.close()
         if self._warming is not None:
             self._warming.join(JOIN_SECONDS)
-        self.life.stop_all(self._lot, self._list)
+        with self.hosts.engine_entered():
+            self.life.stop_all(self._record)
+        self.hosts.close(JOIN_SECONDS)
         for thread in self._threads:
-            thread.join(JOIN_SECONDS)
+            if thread is not threading.current_thread():
+                thread.join(JOIN_SECONDS)
+        self.tidy()
 
     # ---- queries -----------------------------------------------------------------------------
 
@@ -157,6 +250,7 @@ class NodeEngine:
             self._check()
             self._queries.update((number, query) for number in query.units)
             self._tell_timed()
+            self.hosts.start()
             self._memories.append(memory)
             if self.life.is_compiled:
                 self._allocator.attach(memory)
@@ -168,8 +262,8 @@ class NodeEngine:
                     )
                     self._warming.start()
 
-    def remove(self, query: Query, memory: Memory) -> None:
-        """Forget a query, when nobody has anything to do with it any more.
+    def remove(self, query: Query, units: dict[int, Any], memory: Memory, kept: Any) -> None:
+        """Forget a query. Its memory is freed at once if its units are home soon; if not, later.
 
         The allocator comes first: when a pool has grown, it makes units ready.
         """
@@ -177,43 +271,58 @@ class NodeEngine:
             if memory in self._memories:
                 self._memories.remove(memory)
         self._allocator.detach(memory)
-        units = query.units
         for unit in units.values():
             unit.record.wake_at = 0
         with self._lock:
             for number in units:
                 self._queries.pop(number, None)
             self._tell_timed()
-        if units and self._threads:
-            self._await_quiet(list(units))
-        for unit in units.values():  # a worker may be about to wake it, because it was timed
-            unit.record.query = self._nobody.address
+            remains = Remains(units, memory, kept)
+            self._graveyard.append(remains)
+        deadline = time.monotonic() + HOME_SECONDS
+        while self.tidy() and remains in self._graveyard and time.monotonic() < deadline:
+            time.sleep(0.0005)
+
+    def tidy(self) -> bool:
+        """Free what the units that have come home since have used; is anything left?"""
+        with self._lock:
+            waiting = list(self._graveyard)
+        for remains in waiting:
+            if self._are_home(remains.units) and self._are_home(remains.units):
+                with self._lock:
+                    if remains not in self._graveyard:
+                        continue
+                    self._graveyard.remove(remains)
+                for unit in remains.units.values():  # a worker may be about to wake it, if timed
+                    unit.record.query = self._nobody.address
+                remains.memory.close()
+                self.give_numbers(remains.units)
+        return bool(self._graveyard)
+
+    def _are_home(self, numbers: Iterable[int]) -> bool:
+        """Is no unit claimed or listed? Asked twice: one may make another ready that was looked at
+        before."""
+        if not any(thread.is_alive() for thread in self._threads):
+            return all(not self._states[n].state & RUNNING for n in numbers) or not self._threads
+        return all(self._states[number].state == IDLE for number in numbers)
 
     def _tell_timed(self) -> None:
-        sources = [n for n, q in self._queries.items() if q.units[n].placed.kind == SOURCE]
-        self._timed[: len(sources)] = sources
-        self._record.timed_count = len(sources)
-
-    def _await_quiet(self, numbers: list[int]) -> None:
-        deadline = time.monotonic() + QUIET_SECONDS
-        quiet = 0
-        while quiet < 2:  # a unit may make one ready that was looked at before
-            busy = any(self._states[number].state != IDLE for number in numbers)
-            quiet = 0 if busy else quiet + 1
-            if busy:
-                if time.monotonic() > deadline:
-                    raise EngineError("units of the query did not come to an end")
-                time.sleep(0.0005)
+        kinds = (SOURCE, READER)
+        timed = [n for n, q in self._queries.items() if q.units[n].placed.kind in kinds]
+        self._timed[: len(timed)] = timed
+        self._record.timed_count = len(timed)
 
     def ready(self, numbers: Iterable[int]) -> None:
         """Units that may have something to do, from the host."""
-        with self._lock:
+        with self.hosts.engine_entered(), self._control_lock:
+            self.life.adopt(self._control)
             for number in numbers:
                 self.life.ready(self._control, number)
 
     def let_go(self, block: int) -> None:
         """The host is done with a block."""
-        with self._lock:
+        with self.hosts.engine_entered(), self._control_lock:
+            self.life.adopt(self._control)
             self.life.let_go(self._control, block)
 
     def _on_room(self, pool: BlockPool) -> None:
@@ -244,9 +353,9 @@ class NodeEngine:
         self._record.leaving = 1
         for thread in self._threads:
             while thread.is_alive() and not self._closed:
-                self.life.wake_all(self._lot)
+                self.life.wake_all(self._record)
                 thread.join(WAKE_SECONDS)
-        with self._lock:
+        with self._lock, self.hosts.shut_out():
             if self._closed:
                 return
             self.life.become_compiled()
@@ -258,10 +367,13 @@ class NodeEngine:
 
     def _work(self, worker: Any) -> None:
         while self.life.work(worker.address) == HOST:
-            unit = worker.stack[worker.depth - 1]
-            query = self._queries.get(unit)
-            if query is not None:
-                query.serve(unit)
+            self._serve(worker.held)
+
+    def _serve(self, unit: int) -> None:
+        """Do what a unit asks for."""
+        query = self._queries.get(unit)
+        if query is not None:
+            query.serve(unit)
 
 
 class OwnEngine:
