@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.control import naive
 
-from headrace.control import Features, Graph, Policy, PolicyError, asking, paths
+from headrace.control import FEATURES, Features, Graph, Policy, PolicyError, asking, paths
 from headrace.control.policies import POLICIES, latency_optimized, multi_class
 from headrace.control.policies.chain import paths as chain_paths
 from headrace.control.policies.chain import slopes
@@ -281,6 +281,17 @@ def test_every_policy_answers_on_every_graph(f, name):
     asking.eligibility(policy, f)
     assert (asking.limits(policy, f) >= 1).all()
     assert set(asking.assignment(policy, f, 3)) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+@pytest.mark.parametrize("selectivity", [0.0, 1.0])
+def test_every_policy_answers_about_operators_that_cost_nothing(name, selectivity):
+    graph = Graph.of("ab", [(0, 1)])
+    zeros = {feature: [0.0, 0.0] for feature in FEATURES}
+    given = {**zeros, "selectivity": [selectivity] * 2, "parallelism": [1, 1]}
+    test_every_policy_answers_on_every_graph.hypothesis.inner_test(
+        Features.given(graph, now=1.0, next_period=2.0, **given), name
+    )
 
 
 def ranked(name, f):

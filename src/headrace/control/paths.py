@@ -61,7 +61,7 @@ def global_output_rate(graph: Graph, cost: Values, selectivity: Values) -> Float
         behind, s = graph.downstream[i], float(selectivity[i])
         rows[i] = s * sum(rows[k] for k in behind) if behind else s
         seconds[i] = float(cost[i]) + s * sum(seconds[k] for k in behind)
-    return floats([r / t if t > 0 else 0.0 for r, t in zip(rows, seconds)])
+    return floats([r / max(t, 1e-12) for r, t in zip(rows, seconds)])  # no operator is free
 
 
 def cumulative_selectivity(graph: Graph, selectivity: Values) -> tuple[Floats, Floats]:

@@ -52,8 +52,8 @@ def rows_to_process(features: Features, least: int) -> Floats:
     left = features.next_period - features.now
     if left <= 0:
         return np.full(len(features), float(least))
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.round(left / features.cost, 6) // 1, least)
+    with np.errstate(divide="ignore"):  # what costs nothing fits without end
+        return np.maximum(np.floor(np.round(left / features.cost, 6)), least)
 
 
 @dataclass
