@@ -11,6 +11,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Answer = Any  # of a policy: whatever NumPy takes for an array; `asking` checks it
+LEAST_COST = 1e-12  # seconds: no operator is free, and nothing is divided by zero
 
 
 def floats(values: Answer) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .arrays import Floats, floats
+from .arrays import LEAST_COST, Floats, floats
 from .graph import Graph
 
 Values = Sequence[float] | Floats
@@ -61,7 +61,7 @@ def global_output_rate(graph: Graph, cost: Values, selectivity: Values) -> Float
         behind, s = graph.downstream[i], float(selectivity[i])
         rows[i] = s * sum(rows[k] for k in behind) if behind else s
         seconds[i] = float(cost[i]) + s * sum(seconds[k] for k in behind)
-    return floats([r / max(t, 1e-12) for r, t in zip(rows, seconds)])  # no operator is free
+    return floats([r / max(t, LEAST_COST) for r, t in zip(rows, seconds)])
 
 
 def cumulative_selectivity(graph: Graph, selectivity: Values) -> tuple[Floats, Floats]:

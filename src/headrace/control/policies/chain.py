@@ -13,10 +13,11 @@ several paths gets its steepest slope.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from ..arrays import Floats, floats
+from ..arrays import LEAST_COST, Floats, floats
 from ..features import Features
 from ..paths import output_selectivity
 from ..policy import Policy
@@ -69,20 +70,18 @@ def slopes(cost: Sequence[float], selectivity: Sequence[float]) -> list[float]:
     """
     time, size = [0.0], [1.0]
     for c, s in zip(cost, selectivity):
-        time.append(time[-1] + max(c, 1e-12))  # no operator is free
+        time.append(time[-1] + max(c, LEAST_COST))
         size.append(size[-1] * s)
-    found: list[float] = []
-    start = 0
-    while start < len(cost):
-        steepness = [
-            (size[start] - size[end]) / (time[end] - time[start])
-            for end in range(start + 1, len(size))
-        ]
-        most = max(steepness)
-        end = start + 1 + max(i for i, steep in enumerate(steepness) if steep == most)
-        found += [most] * (end - start)
-        start = end
-    return found
+
+    def steepness(start: int, end: int) -> float:
+        return (size[start] - size[end]) / (time[end] - time[start])
+
+    corners = [0]  # of the lower convex hull
+    for point in range(1, len(size)):
+        while len(corners) > 1 and steepness(*corners[-2:]) <= steepness(corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    return [steepness(start, end) for start, end in pairwise(corners) for _ in range(end - start)]
 
 
 def chain() -> Policy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Floats
+from ..arrays import LEAST_COST, Floats
 from ..features import Features
 from ..paths import cumulative_selectivity
 from ..policy import Policy
@@ -39,8 +39,7 @@ def current_throughput(time_slice: float = 1e-3) -> Policy:
     return Policy(
         "current_throughput",
         lambda features: -effective_rows(features, time_slice),
-        limit=lambda features: np.maximum(
-            time_slice / np.maximum(features.cost, 1e-12), 1
-        ),  # §6: as many rows as fit into the slice
+        # §6: as many rows as fit into the slice
+        limit=lambda features: np.maximum(time_slice / np.maximum(features.cost, LEAST_COST), 1),
         period=1e-3,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..arrays import Booleans, Floats, floats
+from ..arrays import LEAST_COST, Booleans, Floats, floats
 from ..features import Features
 from ..policy import Policy
 
@@ -35,8 +35,7 @@ def priority(features: Features) -> Floats:
     ... ).round(3)
     array([0.367, 1.1  ])
     """
-    cost = np.maximum(features.output_cost, 1e-12)  # not yet measured: as good as free
-    return weight(features.latency_gradient) / cost
+    return weight(features.latency_gradient) / np.maximum(features.output_cost, LEAST_COST)
 
 
 def rows_to_process(features: Features, least: int) -> Floats:
