@@ -97,7 +97,12 @@ class FreeList(Base):
                 return
             elif not self._find(worker):
                 worker.delay = min(worker.delay * 10, LARGEST_DELAY) or FIRST_DELAY
-                simulation.sleep(worker, simulation.now + worker.debt + worker.delay)
+                searched, worker.debt = (
+                    worker.debt,
+                    0.0,
+                )  # the search was now, not before the next run
+                worker.overhead += searched
+                simulation.sleep(worker, simulation.now + searched + worker.delay)
                 return
 
     def _go_on(self, worker: Worker) -> bool:
