@@ -158,7 +158,7 @@ class Bell:
 
 
 def ring(bell):
-    """As `free_list.on_ready`: an update, so that what was published before is seen."""
+    """As `claims.announce`: an update, so that what was published before is seen."""
     exchange(bell, "rung", 1)
 
 
@@ -175,7 +175,7 @@ def write_and_end(port, output, bell, sizes):
     ready_near(None, 1)
     for i in range(1, len(sizes)):
         publish_rows(port, sizes[i], 0)
-        announce(None, 1)
+        ready_near(None, 1)
     while not has_places(None, output):
         await_bell(bell)
     push_mark(port, END, 0, 0)

@@ -38,7 +38,7 @@ from .memory import BlockPool, Memory
 from .passing import MergeRecord
 from .pool import Pool
 from .port import new_port
-from .reading import SplitRecord
+from .splits import SplitRecord
 from .unit import (
     BATCHES,
     GATHER,

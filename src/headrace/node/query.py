@@ -24,8 +24,8 @@ from .histogram import Histogram, Latencies
 from .life import Life
 from .memory import Memory
 from .port import pending
-from .reading import SplitRecord
 from .sampled import ask_for_samples, take_samples
+from .splits import SplitRecord
 from .unit import (
     BATCHES,
     CALL,

@@ -26,6 +26,7 @@ from headrace.node.emit import (
 from headrace.node.port import END, MARKER, PROGRESS, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.readers import retain
+from headrace.node.splits import ENDED, STOPPED
 from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
@@ -34,6 +35,7 @@ from headrace.node.unit import (
     FINISHED,
     FIRING,
     FLUSHING,
+    GO_ON,
     HOST,
     MARKING,
     MORE,
@@ -61,12 +63,10 @@ from headrace.stage.windows import (
     end_firing,
 )
 
-GO_ON = -1
 LEAST_REDUCTION = 2  # rows that become one partial result; if they are fewer, there are none
 ENOUGH_ROWS = 1024  # of a split, to tell
 TRY_EVERY = 16  # splits
 PLACES = 1 << 32  # of the rows that one split may become at an exchange
-ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
 
 
 # ---- what comes in -------------------------------------------------------------------------

@@ -33,6 +33,7 @@ AGAIN = 2  # there is more to do, once the readers of what was given have run
 MORE = 3  # there is more to do, but others come first
 HOST = 4  # Python has to help: see `request`
 FINISHED = 5  # it will never have anything to do again
+GO_ON = -1  # inside a run: it goes on
 
 # Unit.phase
 NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
