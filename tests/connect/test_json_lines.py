@@ -55,7 +55,7 @@ def test_what_is_wrong_is_said_with_file_and_line(tmp_path, line, kind, what):
     for lines in ([line], [right, "", line, right]):
         made = source(tmp_path, "\n".join(lines), {"n": kind})
         number = lines.index(line) + 1
-        with pytest.raises(DataError, match=f"^a.json, line {number}: .*{what}"):
+        with pytest.raises(DataError, match=f"^{tmp_path}/a.json, line {number}: .*{what}"):
             read_all(made.open("files"))
         made = source(tmp_path, "\n".join(lines), {"n": kind}, on_error="skip")
         assert made.table().num_rows == lines.count(right) and made.skipped == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from headrace.plan.expression_types import ExpressionError
 from headrace.plan.literals import stored
 from headrace.plan.schema import Field, Schema, schema_of_arrow
 from headrace.plan.types import DataType, from_arrow, optional
+from headrace.stage.blocks.validation import validated
 
 # What Arrow says of values it cannot convert; its own errors are ValueErrors and TypeErrors.
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
@@ -77,18 +79,16 @@ def as_table(data: Any, schema: Schema | None = None) -> pa.Table:
     >>> as_table([{"a": 1}, {"b": 2.5}]).to_pylist()
     [{'a': 1, 'b': None}, {'a': None, 'b': 2.5}]
     """
-    if isinstance(data, pa.Table):
-        return data
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if is_frame(data):
-        return pa.table(data)
+        data = pa.Table.from_batches([data])
+    if is_frame(data):  # it may come from a file that Arrow did not look into
+        return validated(data if isinstance(data, pa.Table) else pa.table(data), "the table")
     if isinstance(data, Mapping):
         return _table_of_columns(data, schema)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         rows = list(data)
         if rows and all(isinstance(row, pa.RecordBatch) for row in rows):
-            return pa.Table.from_batches(rows)
+            return validated(pa.Table.from_batches(rows), "the table")
         if all(isinstance(row, Mapping) for row in rows):
             return _table_of_columns(_columns_of_rows(rows, schema), schema)
     raise DataError(
@@ -182,9 +182,9 @@ def first_null(column: pa.ChunkedArray | pa.Array) -> int:
 
 def check_names(schema: pa.Schema) -> None:
     """A name that stands for two columns is a DataError."""
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twice:
-        raise DataError(f"there are several columns named {twice[0]!r}; rename them")
+    twice = min((name for name, count in Counter(schema.names).items() if count > 1), default=None)
+    if twice is not None:
+        raise DataError(f"there are several columns named {twice!r}; rename them")
 
 
 def null_error(field: Field, row: int, where: str = "") -> DataError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +22,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression, columns_of
 from headrace.plan.schema import Schema, schema_of_arrow
 from headrace.plan.types import from_arrow
+from headrace.stage.blocks.validation import validated
 
 from .arrow import (
     check_names,
@@ -31,11 +32,13 @@ from .arrow import (
     null_error,
     said_of_unread,
 )
-from .paths import find_files, local_path
+from .paths import find_files, local_path, whole_path
 from .pushdown import mask, usable
 
 CHANNEL = "files"
-DECODED_ROWS = 131_072  # that are decoded at a time: bounds the memory of a reader, and its calls
+# What is decoded at a time: bounds the memory of a reader, and its calls.
+DECODED_ROWS = 131_072
+DECODED_BYTES = 64 << 20
 WORTH_COPYING = 16  # one row of so many: where a predicate keeps more, the filter behind is quicker
 
 Place = dict[str, Any]  # a position: {"file": its name, "row": how many of its rows lie before}
@@ -63,7 +66,12 @@ class Described(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, for messages and positions."""
+        """Its name, for positions."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Its whole path, for messages."""
         ...
 
     @property
@@ -192,7 +200,8 @@ class FileSource:
         base, names = find_files(self._path, self._format.endings)
         for position in (start, stop):
             if position is not None and position["file"] not in names:
-                raise DataError(f"{self}: {position['file']} is gone, and was read up to before")
+                gone = whole_path(base / position["file"])
+                raise DataError(f"{gone} is gone, and was read up to before")
         first = "" if start is None else start["file"]
         kept = [n for n in names if n >= first and (stop is None or n <= stop["file"])]
         return base, kept
@@ -227,17 +236,52 @@ def check_columns(content: Described, schema: Schema) -> None:
     check_names(content.schema)
     for field in schema:
         if field.name not in content.schema.names:
-            raise DataError(f"{content.name} has no column {field.name!r} ({field.type})")
+            raise DataError(f"{content.path} has no column {field.name!r} ({field.type})")
         kind = content.schema.field(field.name).type
         if not is_lossless(kind, field.type):
             raise DataError(
-                f"{content.name}: column {field.name!r} is {kind}, and should be {field.type}"
+                f"{content.path}: column {field.name!r} is {kind}, and should be {field.type}"
             )
 
 
 def row_numbers(first: int, count: int) -> np.ndarray:
     """For each of some rows that follow each other the number of the row behind."""
     return np.arange(first + 1, first + count + 1)
+
+
+def rows_at_once(kinds: Sequence[pa.DataType]) -> int | None:
+    """How many rows of columns of these types to decode at a time; None where texts are among them.
+
+    >>> rows_at_once([pa.int64()]), rows_at_once([pa.int64()] * 1000), rows_at_once([pa.string()])
+    (131072, 8388, None)
+    """
+    try:
+        width = sum(kind.bit_width for kind in kinds) // 8
+    except ValueError:  # not of fixed width
+        return None
+    return max(1, min(DECODED_ROWS, DECODED_BYTES // max(1, width)))
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches put together, as long as neither their rows nor their bytes are many.
+
+    >>> [batch.num_rows for batch in joined([pa.record_batch({"n": [1, 2]})] * 3)]
+    [6]
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if waiting and (rows > DECODED_ROWS or size > DECODED_BYTES):
+            yield _together(waiting)
+            waiting, rows, size = [], batch.num_rows, batch.nbytes
+        waiting.append(batch)
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 @dataclass
@@ -311,7 +355,7 @@ class FileReader:
                 content.close()
 
     def _read_file(self, content: Content) -> Iterator[Piece]:
-        name = content.name
+        name, path = content.name, content.path
         start = self._start["row"] if self._start and self._start["file"] == name else 0
         stop = self._stop["row"] if self._stop and self._stop["file"] == name else None
         reached = start
@@ -321,21 +365,22 @@ class FileReader:
             reached = int(behind[-1])
             if low < high:
                 rows, behind = rows.slice(low, high - low), behind[low:high]
-                yield self._matching(name, self._checked(name, rows, behind), behind)
+                yield self._matching(name, self._checked(path, rows, behind), behind)
         end = content.count() if stop is None or reached < stop else stop
         stop = end if stop is None else stop
         for row in (start, stop):
             if not 0 <= row <= end:
-                raise DataError(f"{name} has {end} rows, not {row}; it has changed")
+                raise DataError(f"{path} has {end} rows, not {row}; it has changed")
         yield Piece(name, None, np.empty(0, np.int64), stop)  # what was left out counts as read
 
-    def _checked(self, name: str, batch: pa.RecordBatch, behind: np.ndarray) -> pa.RecordBatch:
-        """The columns of the schema, in its order and types."""
+    def _checked(self, path: str, batch: pa.RecordBatch, behind: np.ndarray) -> pa.RecordBatch:
+        """The columns of the schema, in its order and types; a file can hold anything."""
+        validated(batch, path)
         columns = []
         for field in self._selection.columns:
             column = batch.column(field.name)
             if not field.type.nullable and has_nulls(column):
-                raise null_error(field, int(behind[first_null(column)]) - 1, f"{name}: ")
+                raise null_error(field, int(behind[first_null(column)]) - 1, f"{path}: ")
             kind = from_arrow(column.type)
             wider = kind is None or kind.name != field.type.name
             columns.append(column.cast(field.type.to_arrow()) if wider else column)

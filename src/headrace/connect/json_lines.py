@@ -15,6 +15,7 @@ from headrace.plan.schema import Schema
 
 from .files import FileSource, Selection
 from .json_decode import decode, decode_each
+from .paths import check_regular, not_readable, whole_path
 
 CHUNK_BYTES = 1 << 20  # how much is decoded at a time, which bounds the memory of a reader
 LONGEST_LINE = 64 << 20
@@ -42,9 +43,9 @@ class JsonSource(FileSource):
     >>> folder = tempfile.TemporaryDirectory()
     >>> _ = Path(folder.name, "a.json").write_text('{"n": 1}\\n{"n": "x"}\\n{"n": 3}\\n')
     >>> source = JsonSource(folder.name, schema={"n": int})
-    >>> source.open("files").poll(10, 0.0)
+    >>> source.open("files").poll(10, 0.0)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    headrace.plan.errors.DataError: a.json, line 2: column 'n': 'x' is not a value of int64
+    headrace.plan.errors.DataError: .../a.json, line 2: column 'n': 'x' is not a value of int64
     >>> source = JsonSource(folder.name, schema={"n": int}, on_error="skip")
     >>> source.table().to_pylist(), source.skipped
     ([{'n': 1}, {'n': 3}], 1)
@@ -87,11 +88,11 @@ class JsonFormat:
                 return "" if file.read() == b"\n" else "a newline at its end"
         return ""
 
-    def refuse(self, name: str, wrong: Sequence[tuple[int, str]]) -> None:
+    def refuse(self, path: str, wrong: Sequence[tuple[int, str]]) -> None:
         """Fail with the first line that is wrong, or count them."""
         if wrong and self._on_error == "fail":
             row, what = wrong[0]
-            raise DataError(f"{name}, line {row + 1}: {what}")
+            raise DataError(f"{path}, line {row + 1}: {what}")
         self.skipped += len(wrong)
 
 
@@ -101,14 +102,13 @@ class JsonContent:
     schema = None
 
     def __init__(self, path: Path, name: str, form: JsonFormat) -> None:
-        self.name, self._format = name, form
+        self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
+        check_regular(path)
         try:
             self._file = open(path, "rb")  # noqa: SIM115
-        except FileNotFoundError:
-            raise DataError(f"{name} is gone; it was there before") from None
         except OSError as error:
-            raise DataError(f"{name} cannot be read: {error.strerror}") from None
+            raise not_readable(path, error) from None
 
     def count(self) -> int:
         """How many lines there are."""
@@ -146,7 +146,7 @@ class JsonContent:
         if rows is not None:
             return rows, numbers
         rows, good, wrong = decode_each(lines, columns)
-        self._format.refuse(self.name, [(numbers[i], what) for i, what in wrong])
+        self._format.refuse(self.path, [(numbers[i], what) for i, what in wrong])
         return rows, [numbers[i] for i in good]
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
@@ -160,7 +160,7 @@ class JsonContent:
                 first += lines.count(b"\n") + 1
             elif len(part) > LONGEST_LINE:
                 raise DataError(
-                    f"{self.name}, line {first + 1}: longer than {LONGEST_LINE >> 20} MiB; is "
+                    f"{self.path}, line {first + 1}: longer than {LONGEST_LINE >> 20} MiB; is "
                     "there one JSON object per line?"
                 )
             rest = part + data

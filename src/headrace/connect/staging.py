@@ -22,7 +22,7 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 
-from .paths import local_path
+from .paths import DECODING_ERRORS, local_path
 
 GROUP_ROWS = 131_072  # that are written at a time: small batches are put together
 DAY = 86_400.0
@@ -166,7 +166,7 @@ class StagedSink:
             found = self._rows_in(path)
         except FileNotFoundError:
             raise DataError(f"{where} is gone, and was staged before") from None
-        except (pa.ArrowException, OSError):
+        except DECODING_ERRORS:
             raise DataError(f"{where} is not finished; close the sink that wrote it") from None
         if found != rows:
             raise DataError(f"{where} has {found} rows, and {rows} were staged")

@@ -28,7 +28,7 @@ from .files import (
     check_columns,
     schema_of_files,
 )
-from .paths import files_below, local_path
+from .paths import files_below, local_path, not_readable, whole_path
 
 LOG = "_headrace_files.log"
 MOST_FILES = 1000  # that are looked into before the first of them is read
@@ -206,7 +206,7 @@ class Finder:
         except FileNotFoundError:
             return None  # it was renamed or removed just now
         except OSError as error:
-            raise DataError(f"{name} cannot be read: {error.strerror}") from None
+            raise not_readable(path, error) from None
         try:
             check_columns(content, self.schema)
         finally:
@@ -218,9 +218,8 @@ class Finder:
         waited = self.clock.now() - growing.since
         if waited >= self.watch.patience:
             raise DataError(
-                f"{name} lacks {growing.lacks}, and has not grown for {waited:.0f} seconds; its "
-                "writer may have died: finish it, or move it away (the folder is watched, "
-                f"see {self.folder})"
+                f"{whole_path(self.folder / name)} lacks {growing.lacks}, and has not grown for "
+                f"{waited:.0f} seconds; its writer may have died: finish it, or move it away"
             )
 
 
@@ -315,14 +314,14 @@ class WatchedReader:
             if not self._begun:
                 return False
             raise DataError(
-                f"{entry.name} is gone, and was to be read (again); put it back into "
-                f"{self._finder.folder}"
+                f"{whole_path(self._finder.folder / entry.name)} is gone, and was to be read "
+                "(again); put it back"
             ) from None
         if size != entry.size:
             raise DataError(
-                f"{entry.name} had {entry.size} bytes when it was found, and has {size} now; files "
-                "of a watched folder must not change: write a new one, or move it here when it is "
-                "whole"
+                f"{whole_path(self._finder.folder / entry.name)} had {entry.size} bytes when it "
+                f"was found, and has {size} now; files of a watched folder must not change: write "
+                "a new one, or move it here when it is whole"
             )
         return True
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.plan.errors import StateError
+from headrace.plan.errors import DataError, StateError
 from headrace.plan.nodes import Process, WindowAggregate
 
+from .blocks.validation import validated
 from .kernel import Kernel
 from .store import KeyedStore, key_groups
 from .tables import StoreFunctions
@@ -84,20 +85,20 @@ class Snapshot:
         try:
             length = int(given[:16])
             header = json.loads(given[16 : 16 + length])
-        except (ValueError, UnicodeDecodeError):
-            raise StateError("these bytes are not a saved state of headrace") from None
-        if header["format"] != FORMAT:
-            raise StateError(
-                f"the saved state has format {header['format']}, this version reads {FORMAT}"
+            if header["format"] != FORMAT:
+                raise StateError(
+                    f"the saved state has format {header['format']}, this version reads {FORMAT}"
+                )
+            at, operators = 16 + length, {}
+            for listed in header["operators"]:
+                rows = _from_ipc(given[at : at + listed["bytes"]])
+                operators[listed["identity"]] = OperatorState(listed["header"], rows)
+                at += listed["bytes"]
+            return cls(
+                header["token"], header["since"], operators, header["inputs"], header["watermarks"]
             )
-        at, operators = 16 + length, {}
-        for listed in header["operators"]:
-            rows = _from_ipc(given[at : at + listed["bytes"]])
-            operators[listed["identity"]] = OperatorState(listed["header"], rows)
-            at += listed["bytes"]
-        return cls(
-            header["token"], header["since"], operators, header["inputs"], header["watermarks"]
-        )
+        except (ValueError, KeyError, TypeError):
+            raise StateError("these bytes are not a saved state of headrace") from None
 
 
 def new_token() -> str:
@@ -113,8 +114,11 @@ def _to_ipc(rows: pa.RecordBatch) -> bytes:
 
 
 def _from_ipc(given: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(pa.BufferReader(given)) as reader:
-        return reader.read_next_batch()
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(given)) as reader:
+            return validated(reader.read_next_batch(), "the saved state")
+    except (pa.ArrowException, StopIteration, OSError, DataError) as error:
+        raise StateError(f"the saved state cannot be read: {error}") from None
 
 
 # ---- one kernel ----------------------------------------------------------------------------

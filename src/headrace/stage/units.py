@@ -15,6 +15,7 @@ from headrace.plan.nodes import MapBatches, Node
 from .blocks.arrow import Feed, to_arrow
 from .blocks.block import Block
 from .blocks.layout import Layout
+from .blocks.validation import validated
 from .clock import NEVER
 from .failure import explain_failure
 from .generate.context import Chain
@@ -197,7 +198,7 @@ class BatchesUnit(Unit):
         started = time.perf_counter()
         self.counters.python_calls += 1
         for batch in self._checked(self.node.function(self._rows)):
-            feed = Feed(self.layout, batch)
+            feed = Feed(self.layout, validated(batch, self.name))
             for start in range(0, feed.rows, self.capacity):
                 block = Block.allocate(self.layout, self.capacity)
                 feed.fill(block, start, min(self.capacity, feed.rows - start))
