@@ -155,16 +155,22 @@ class JsonContent:
         first, rest = 0, self._file.read(CHUNK_BYTES).removeprefix(BYTE_ORDER_MARK)
         while data := self._file.read(CHUNK_BYTES):
             lines, end, part = rest.rpartition(b"\n")
+            self._check_length(rest, first)
             if end:
                 yield first, lines + end
                 first += lines.count(b"\n") + 1
-            elif len(part) > LONGEST_LINE:
-                raise DataError(
-                    f"{self.path}, line {first + 1}: longer than {LONGEST_LINE >> 20} MiB; is "
-                    "there one JSON object per line?"
-                )
             rest = part + data
         if rest:
+            self._check_length(rest, first)
             yield first, rest
             first += rest.removesuffix(b"\n").count(b"\n") + 1
         self._count = first
+
+    def _check_length(self, content: bytes, number: int) -> None:
+        """The first line of a chunk can be one that came in many."""
+        end = content.find(b"\n")
+        if (len(content) if end < 0 else end) > LONGEST_LINE:
+            raise DataError(
+                f"{self.path}, line {number + 1}: longer than {LONGEST_LINE >> 20} MiB; is "
+                "there one JSON object per line?"
+            )
