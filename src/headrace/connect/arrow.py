@@ -202,9 +202,9 @@ def conform(table: pa.Table, schema: Schema) -> pa.Table:
     b: int8
     """
     check_names(table.schema)
-    columns = []
+    columns, names = [], set(table.schema.names)
     for field in schema:
-        if field.name not in table.schema.names:
+        if field.name not in names:
             there = ", ".join(table.schema.names) or "none"
             raise DataError(f"there is no column {field.name!r}; there are: {there}")
         columns.append(_as_kind(field, table[field.name]))

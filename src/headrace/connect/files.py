@@ -39,6 +39,10 @@ CHANNEL = "files"
 # What is decoded at a time: bounds the memory of a reader, and its calls.
 DECODED_ROWS = 131_072
 DECODED_BYTES = 64 << 20
+# What is given at a time where files are small, and how long it is looked for.
+GATHERED_ROWS = 8192
+GATHER_SECONDS = 0.005
+NO_ROWS = pa.record_batch({"": pa.nulls(0)})
 WORTH_COPYING = 16  # one row of so many: where a predicate keeps more, the filter behind is quicker
 
 Place = dict[str, Any]  # a position: {"file": its name, "row": how many of its rows lie before}
@@ -234,10 +238,11 @@ def check_columns(content: Described, schema: Schema) -> None:
     if content.schema is None:
         return
     check_names(content.schema)
+    kinds = {field.name: field.type for field in content.schema}
     for field in schema:
-        if field.name not in content.schema.names:
+        kind = kinds.get(field.name)
+        if kind is None:
             raise DataError(f"{content.path} has no column {field.name!r} ({field.type})")
-        kind = content.schema.field(field.name).type
         if not is_lossless(kind, field.type):
             raise DataError(
                 f"{content.path}: column {field.name!r} is {kind}, and should be {field.type}"
@@ -289,7 +294,7 @@ class Piece:
     """Some rows of a file, and for each of them (and for all) the number of the row behind."""
 
     file: str
-    rows: pa.RecordBatch | None
+    rows: pa.RecordBatch
     behind: np.ndarray
     end: int
 
@@ -312,38 +317,70 @@ class FileReader:
         self._pieces = self._read()
         self._piece: Piece | None = None  # the one that is being given
         self._given = 0  # how many of its rows have been given
+        self._is_over = False
+        self._failed: DataError | None = None
         self._closed = threading.Event()
 
     def poll(self, max_rows: int, timeout: float) -> Batch:
-        """The next rows, at most to the end of a piece; looks for them `timeout` seconds long."""
-        deadline = time.monotonic() + timeout
-        while not self._closed.is_set():
-            if self._piece is not None and self._piece.rows is not None:
-                return self._give(self._piece, self._piece.rows, max_rows)
-            if self._piece is not None and time.monotonic() > deadline:
-                self._piece = None
-                return Batch(None, self._position)
-            self._piece = next(self._pieces, None)
-            if self._piece is None:
-                return Batch(None, self._position, ended=True)
+        """The next rows, of a piece or of several small ones; looks `timeout` seconds for them."""
+        if self._failed is not None:
+            raise self._failed
+        piece = self._next(time.monotonic() + timeout)
+        if self._closed.is_set():
+            self._pieces.close()
+            return Batch(None, self._position)
+        if piece is None:
+            return Batch(None, self._position, ended=self._is_over)
+        parts = [self._give(piece, max_rows)]
+        if piece.rows.num_columns:
+            self._gather(parts, max_rows)
+        return Batch(_together(parts), self._position)
+
+    def _next(self, deadline: float) -> Piece | None:
+        """The piece to give rows of; None at the end, after the deadline, or when closed."""
+        while self._piece is None and not self._closed.is_set():
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._is_over = True
+                return None
             self._given = 0
-            if self._piece.rows is None:
-                self._position = {"file": self._piece.file, "row": self._piece.end}
-        self._pieces.close()
-        return Batch(None, self._position)
+            if piece.rows.num_rows:
+                self._piece = piece
+            else:
+                self._position = {"file": piece.file, "row": piece.end}
+                if time.monotonic() > deadline:
+                    return None
+        return None if self._closed.is_set() else self._piece
+
+    def _gather(self, parts: list[pa.RecordBatch], max_rows: int) -> None:
+        """Add what fits, as long as it is little: of many small files, few batches are made."""
+        count, size = parts[0].num_rows, parts[0].nbytes
+        most, until = min(max_rows, GATHERED_ROWS, DECODED_ROWS), time.monotonic() + GATHER_SECONDS
+        while count < most and time.monotonic() < until:
+            try:
+                piece = self._next(until)
+            except DataError as error:  # behind the rows that were found before it
+                self._failed = error
+                return
+            if piece is None or not piece.rows.schema.equals(parts[0].schema):
+                return
+            count, size = count + piece.rows.num_rows, size + piece.rows.nbytes
+            if count > most or size > DECODED_BYTES:
+                return
+            parts.append(self._give(piece, max_rows))
 
     def close(self) -> None:
         """Give no more rows; the file is closed by the thread that reads, or with the reader."""
         self._closed.set()
 
-    def _give(self, piece: Piece, rows: pa.RecordBatch, max_rows: int) -> Batch:
-        start = self._given
+    def _give(self, piece: Piece, max_rows: int) -> pa.RecordBatch:
+        start, rows = self._given, piece.rows
         self._given = min(start + max_rows, rows.num_rows)
         if self._given == rows.num_rows:
             self._position, self._piece = {"file": piece.file, "row": piece.end}, None
         else:
             self._position = {"file": piece.file, "row": int(piece.behind[self._given - 1])}
-        return Batch(rows.slice(start, self._given - start), self._position)
+        return rows.slice(start, self._given - start)
 
     def _read(self) -> Generator[Piece, None, None]:
         for name in self._names:
@@ -371,7 +408,7 @@ class FileReader:
         for row in (start, stop):
             if not 0 <= row <= end:
                 raise DataError(f"{path} has {end} rows, not {row}; it has changed")
-        yield Piece(name, None, np.empty(0, np.int64), stop)  # what was left out counts as read
+        yield Piece(name, NO_ROWS, np.empty(0, np.int64), stop)  # what was left out counts as read
 
     def _checked(self, path: str, batch: pa.RecordBatch, behind: np.ndarray) -> pa.RecordBatch:
         """The columns of the schema, in its order and types; a file can hold anything."""
@@ -396,7 +433,7 @@ class FileReader:
             if (kept.true_count or 0) * WORTH_COPYING <= rows.num_rows:
                 rows = rows.filter(kept)
                 behind = behind[kept.fill_null(False).to_numpy(zero_copy_only=False)]
-        return Piece(name, rows if rows.num_rows else None, behind, end)
+        return Piece(name, rows, behind, end)
 
 
 def _can_mask(predicate: Expression, rows: pa.RecordBatch) -> bool:

@@ -18,6 +18,7 @@ from .json_decode import decode, decode_each
 from .paths import check_regular, not_readable, whole_path
 
 CHUNK_BYTES = 1 << 20  # how much is decoded at a time, which bounds the memory of a reader
+FEW_BYTES = 4096  # for less it takes longer to call Arrow's parser than to decode line by line
 LONGEST_LINE = 64 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 ON_ERROR = ("fail", "skip")
@@ -142,9 +143,10 @@ class JsonContent:
         self, lines: Sequence[bytes], numbers: Sequence[int], columns: Schema
     ) -> tuple[pa.RecordBatch, Sequence[int]]:
         """The rows of some lines, and the numbers of those that are rows."""
-        rows = decode(lines, columns)
-        if rows is not None:
-            return rows, numbers
+        if sum(map(len, lines)) > FEW_BYTES:
+            rows = decode(lines, columns)
+            if rows is not None:
+                return rows, numbers
         rows, good, wrong = decode_each(lines, columns)
         self._format.refuse(self.path, [(numbers[i], what) for i, what in wrong])
         return rows, [numbers[i] for i in good]

@@ -85,6 +85,8 @@ class ParquetRows(ParquetContent):
         return FIRST_ROWS
 
     def _read(self, group: int, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        # Arrow makes room for all rows that it is asked for, be there few or many of them.
+        rows = max(1, min(rows, self._group_rows[group]))
         return self.file.iter_batches(rows, [group], names, use_threads=False)
 
     def _may_match(self, selection: Selection, group: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -60,22 +61,37 @@ class Schema:
         return iter(self.fields)
 
     def __contains__(self, name: object) -> bool:
-        return any(field.name == name for field in self.fields)
+        return name in self._places
 
     def __getitem__(self, name: str) -> DataType:
-        for field in self.fields:
-            if field.name == name:
-                return field.type
-        raise KeyError(name)
+        return self.fields[self._places[name]].type
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Schema, (self.fields,)  # what is remembered holds in this process only
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(field.name for field in self.fields)
 
     def index(self, name: str) -> int:
         """The position of a column."""
-        return self.names.index(name)
+        if name not in self._places:
+            raise ValueError(f"there is no column {name!r}")
+        return self._places[name]
+
+    # Schemas of thousands of columns are asked for each of them.
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in reversed(list(enumerate(self.names)))}
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.fields)
 
     def select(self, names: Iterable[str]) -> Schema:
         """These columns only, in this order."""
