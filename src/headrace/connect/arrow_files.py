@@ -133,7 +133,7 @@ class ArrowContent:
         options = pa.ipc.IpcReadOptions(included_fields=sorted(fields), use_threads=False)
         return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(self._file, options=options)
 
-    def _unreadable(self, error: Exception) -> DataError:
+    def _unreadable(self, error: object) -> DataError:
         return DataError(f"{self.path} cannot be read as Arrow: {error}")
 
 

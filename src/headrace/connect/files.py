@@ -286,7 +286,8 @@ def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    joining: Any = pa  # its stubs lack the function
+    return batches[0] if len(batches) == 1 else joining.concat_batches(batches)
 
 
 @dataclass

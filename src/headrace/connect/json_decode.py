@@ -119,7 +119,7 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _stored(value: pa.Scalar) -> Any:
+def _stored(value: Any) -> Any:
     return value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 

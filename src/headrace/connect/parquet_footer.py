@@ -68,7 +68,7 @@ def footer_statistics(file: BinaryIO) -> list[GroupStatistics]:
         return []
     file.seek(begin)
     try:
-        groups = read_struct(file.read(length), 0)[0].get(_GROUPS)
+        groups = read_struct(file.read(length), 0)[0][_GROUPS]
         return [_group(group) for group in groups]
     except (IndexError, KeyError, TypeError, ValueError, AttributeError):
         return []

@@ -83,7 +83,17 @@ class Schema:
             raise ValueError(f"there is no column {name!r}")
         return self._places[name]
 
-    # Schemas of thousands of columns are asked for each of them.
+    # Schemas of thousands of columns are asked for each of them, and for long expressions.
+
+    @cached_property
+    def types(self) -> dict[Any, DataType]:
+        """The types of expressions over rows of this schema, as far as they were asked for."""
+        return {}
+
+    @cached_property
+    def failing(self) -> dict[Any, bool]:
+        """Whether expressions can raise an error, as far as it was asked for."""
+        return {}
 
     @cached_property
     def _places(self) -> dict[str, int]:
