@@ -37,13 +37,20 @@ class BlockPool:
     """The blocks of one maker, and the Pool record of the free ones."""
 
     def __init__(
-        self, memory: Memory, layout: Layout, capacity: int, blocks: int, most: int, owner: str
+        self,
+        memory: Memory,
+        layout: Layout,
+        capacity: int,
+        blocks: int,
+        most: int,
+        owner: str,
+        borrows: bool = False,
     ) -> None:
         if not 1 <= blocks <= most:
             raise ValueError(f"{owner}: a pool that starts with {blocks} of at most {most} blocks")
         self.memory, self.layout, self.capacity = memory, layout, capacity
         self.most, self.owner = most, owner
-        self.template = layout.template(capacity)
+        self.template = layout.template(capacity, borrows=borrows)
         self.record = new_pool(most)
         self.refusals = 0  # chunks that it did not get
         self.bell: Any = None  # of the allocator; kept, since workers know its address
@@ -138,13 +145,21 @@ class Memory:
         return f"Memory({self.name}: {self.bytes:,} bytes in {len(self.pools)} pools)"
 
     def pool(
-        self, layout: Layout, capacity: int, *, blocks: int, most: int, owner: str
+        self,
+        layout: Layout,
+        capacity: int,
+        *,
+        blocks: int,
+        most: int,
+        owner: str,
+        borrows: bool = False,
     ) -> BlockPool:
         """A pool with `blocks` blocks of `capacity` rows, which may grow to `most` blocks.
 
-        `owner` is the operator that makes the blocks, for errors.
+        `owner` is the operator that makes the blocks, for errors. borrows: the bytes of their
+        strings lie elsewhere (`readers.borrow`).
         """
-        made = BlockPool(self, layout, capacity, blocks, most, owner)
+        made = BlockPool(self, layout, capacity, blocks, most, owner, borrows)
         with self._lock:
             if self.closed:
                 raise ValueError(f"the memory of {self.name} is closed")

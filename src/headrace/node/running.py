@@ -7,6 +7,7 @@ is being filled; marks wait until the unit has done its part, then follow the ro
     SETTLED     behind the slots: all rows of a split have gone by
     WATERMARK   behind the slots: windows that it closes are given out first
     MARKER      every 50 ms from each source to the sinks, to see how long it takes (Enjima §4)
+    PROGRESS    from an owner: all results up to a place were given (`gathering`)
     END         no more rows will come
 """
 
@@ -22,7 +23,7 @@ from headrace.node.emit import (
     publish,
     ready_to_write,
 )
-from headrace.node.port import END, MARKER, SETTLED, SPLIT, WATERMARK, Port, peek
+from headrace.node.port import END, MARKER, PROGRESS, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.readers import retain
 from headrace.node.ticks import now
@@ -48,7 +49,7 @@ from headrace.node.unit import (
 from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed, store_release
 from headrace.stage.memory.calls import call
-from headrace.stage.memory.records import compiled
+from headrace.stage.memory.records import compiled, i64s
 from headrace.stage.panes import (
     MOST_SPARE,
     Panes,
@@ -62,6 +63,7 @@ from headrace.stage.panes import (
 from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
 
 GO_ON = -1
+PLACES = 1 << 32  # of the rows that one split may become at an exchange
 ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
 
 
@@ -107,7 +109,7 @@ def take_mark(unit):
             Edge(unit.edges)[k].waiting = 0
         flushes = unit.partial != 0 and mark.value != FOREVER  # else it had no rows of the split
         return FLUSHING if flushes else MARKING
-    if mark.kind == MARKER or mark.kind == SETTLED:
+    if mark.kind == MARKER or mark.kind == SETTLED or mark.kind == PROGRESS:
         return MARKING
     if mark.kind == WATERMARK:
         edge.watermark = max(edge.watermark, mark.value)
@@ -155,6 +157,10 @@ def run_kernel(worker, unit):
 def begin_input(worker, unit):
     """Look at what is next, and prepare for it."""
     if next_input(unit) < 0:
+        if unit.place > unit.told:  # before it starves
+            unit.told, unit.phase = unit.place, MARKING
+            unit.mark.kind, unit.mark.value = PROGRESS, unit.place
+            return GO_ON
         return STARVED
     slice = unit.slice
     port = Port(Edge(unit.edges)[unit.reading].port)
@@ -167,6 +173,8 @@ def begin_input(worker, unit):
         finish_slice(worker, port, slice, 0)
         return GO_ON
     task = Task(unit.task)
+    if slice.serial != unit.serial or unit.rows_in == 0:
+        task.places = slice.serial * PLACES
     task.input = NodeBlock(slice.block).block.address
     task.first, task.last = slice.first, slice.last
     task.row, task.selected = 0, NOT_SELECTED
@@ -217,6 +225,9 @@ def run_rows(worker, unit):
         port = Port(Edge(unit.edges)[unit.reading].port)
         if wanted == SAMPLE_WANTED:
             keep_sample(unit, slice, ns)
+        if unit.place_column >= 0:
+            places = NodeBlock(slice.block).block.columns[unit.place_column]
+            unit.place = i64s(places.data)[slice.last - 1]
         finish_slice(worker, port, slice, slice.last - slice.first)
         unit.phase = NEXT
         return GO_ON

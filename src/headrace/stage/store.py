@@ -17,7 +17,7 @@ import numpy as np
 
 from .memory.instructions import clear_bytes, prefetch
 from .memory.records import LINE, compiled, i32s, i64, i64s, line, record
-from .strings.heap import Heap, new_heap
+from .strings.heap import Heap, empty_heap, new_heap
 from .strings.words import SHORT, byte_length, equal_words, keep_words
 
 TAG = 0xFFFFFFFF  # the low half of a hash
@@ -61,6 +61,16 @@ class Store:
     next: i64  # of a spare store (`panes`): the next one
 
 
+@compiled
+def key_group(key_hash):
+    """The key group of a hash.
+
+    >>> key_group(-1), key_group(0)
+    (127, 0)
+    """
+    return (key_hash >> GROUP_SHIFT) & (GROUPS - 1)
+
+
 def key_groups(hashes: np.ndarray) -> np.ndarray:
     """The key groups of hashes.
 
@@ -68,6 +78,15 @@ def key_groups(hashes: np.ndarray) -> np.ndarray:
     [127, 0]
     """
     return (hashes >> GROUP_SHIFT) & (GROUPS - 1)
+
+
+def first_group(owner: int, owners: int) -> int:
+    """The first key group of an owner; the last one is before that of the next owner.
+
+    >>> [first_group(k, 3) for k in range(4)]
+    [0, 43, 86, 128]
+    """
+    return -(-owner * GROUPS // owners)
 
 
 def owners(hashes: np.ndarray, shards: int) -> np.ndarray:
@@ -165,6 +184,8 @@ def clear_store(store):
     store.changes = 0
     store.old_index = 0
     store.window = NO_WINDOW
+    if store.heap != 0:
+        empty_heap(Heap(store.heap))
     clear_bytes(store.index, (store.mask + 1) * SLOT_BYTES)
 
 
@@ -239,12 +260,6 @@ class KeyedStore:
         self._use_index(FIRST_SLOTS)
         self._add_chunks()
         if self.keeps_text:
-            self._add_heap(HEAP_BYTES)
-
-    def leave_strings(self) -> None:
-        """The bytes of strings go to whoever still reads them; new ones get new memory."""
-        if self.keeps_text:
-            self.heaps = []
             self._add_heap(HEAP_BYTES)
 
     @property
