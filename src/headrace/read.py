@@ -15,6 +15,7 @@ from .plan import build
 from .plan.checks import Place
 from .plan.connector import Source
 from .plan.errors import DataError
+from .plan.located import stands_at
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -336,4 +337,5 @@ def _stream(kind: str, name: str | None, make: Callable[[], Source]) -> Stream:
         connector = make()
     except (DataError, TypeError) as error:
         raise place.error(str(error)) from None
-    return Stream(build.source(connector, name, place.site))
+    stands_at(connector, place)
+    return Stream(build.source(connector, name, place))

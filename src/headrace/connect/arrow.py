@@ -151,7 +151,7 @@ def schema_of_table(table: pa.Table) -> tuple[Schema, dict[str, pa.DataType]]:
         Field(f.name, optional(f.type) if has_nulls(table[f.name]) else f.type.required)
         for f in schema
     ]
-    return Schema(tuple(fields)), unknown
+    return Schema(tuple(fields), schema.unread), unknown
 
 
 def said_of_unread(unread: Mapping[str, Any]) -> str:

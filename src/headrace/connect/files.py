@@ -20,6 +20,7 @@ import pyarrow as pa
 from headrace.plan.connector import Batch
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression, columns_of
+from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Schema, schema_of_arrow
 from headrace.plan.types import from_arrow
 from headrace.stage.blocks.validation import validated
@@ -127,7 +128,7 @@ class Format(Protocol):
         ...
 
 
-class FileSource:
+class FileSource(Located):
     """The rows of a file, of the files of a folder, or of those that a glob names.
 
     Files are read in the order of their names, those that are there when reading starts. Without a
@@ -156,6 +157,7 @@ class FileSource:
         """One: the files follow each other."""
         return [CHANNEL]
 
+    @says_where
     def latest(self) -> dict[str, Place | None]:
         """The end of the last file; None where there is no file."""
         base, names = find_files(self._path, self._format.endings)
@@ -167,6 +169,7 @@ class FileSource:
         finally:
             content.close()
 
+    @says_where
     def open(
         self,
         channel: str,
@@ -179,7 +182,9 @@ class FileSource:
         check_channel(self, channel)
         base, names = self._between(start, stop)
         selection = Selection.of(self._schema, columns, predicate)
-        return FileReader(self._format, base, names, selection, start, stop)
+        reader = FileReader(self._format, base, names, selection, start, stop)
+        reader.place = self.place
+        return reader
 
     def table(self) -> pa.Table:
         """All rows."""
@@ -300,7 +305,7 @@ class Piece:
     end: int
 
 
-class FileReader:
+class FileReader(Located):
     """Reads files one after the other, a piece at a time."""
 
     def __init__(
@@ -322,6 +327,7 @@ class FileReader:
         self._failed: DataError | None = None
         self._closed = threading.Event()
 
+    @says_where
     def poll(self, max_rows: int, timeout: float) -> Batch:
         """The next rows, of a piece or of several small ones; looks `timeout` seconds for them."""
         if self._failed is not None:

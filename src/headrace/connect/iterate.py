@@ -11,6 +11,7 @@ import pyarrow as pa
 from headrace.plan.connector import Batch
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression
+from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import literal_type
 
@@ -20,7 +21,7 @@ from .pump import Pump
 CHANNEL = "0"
 
 
-class IteratorSource:
+class IteratorSource(Located):
     """Rows as dicts, or as tuples in the order of the schema, from a Python iterable.
 
     Without a schema, the first row is taken when the source is made, and must be a dict that says
@@ -69,6 +70,7 @@ class IteratorSource:
         """Unknown: nobody knows what an iterator still has."""
         return {CHANNEL: None}
 
+    @says_where
     def open(
         self,
         channel: str,
@@ -85,7 +87,9 @@ class IteratorSource:
                 f"{self}: {self.position} rows have been read, and reading cannot begin at row "
                 f"{start or 0}; use a new iterator, or a source that can be read again"
             )
-        return IteratorReader(self, stop, columns)
+        reader = IteratorReader(self, stop, columns)
+        reader.place = self.place
+        return reader
 
     def committed(self, channel: str, position: int) -> None:
         """Nothing to do: rows are gone once they are given."""
@@ -186,7 +190,7 @@ class IteratorSource:
         return pa.record_batch(arrays, schema=self._schema.to_arrow())
 
 
-class IteratorReader:
+class IteratorReader(Located):
     """Reads on in the iterable of an IteratorSource."""
 
     def __init__(
@@ -196,6 +200,7 @@ class IteratorReader:
         self._columns = None if columns is None else list(columns)
         self._closed = threading.Event()
 
+    @says_where
     def poll(self, max_rows: int, timeout: float) -> Batch:
         """The rows that came, those that follow each other closely; waits `timeout` seconds."""
         source = self._source

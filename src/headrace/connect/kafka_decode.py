@@ -42,6 +42,7 @@ class Messages:
     def __init__(self, partition: int, wanted: Iterable[str] = ()) -> None:
         self.partition = partition
         self.values: list[Any] = []  # bytes; None for a message without a value
+        self.size = 0  # bytes of all values
         self.offsets: list[int] = []
         self.keys: list[Any] | None = [] if "key" in wanted else None
         self.stamps: list[int | None] | None = [] if "timestamp" in wanted else None
@@ -55,6 +56,7 @@ class Messages:
             return
         kind = type(messages[0])
         self.values += map(kind.value, messages)
+        self.size += sum(map(len, filter(None, self.values[-len(messages) :])))
         self.offsets += map(kind.offset, messages)
         if self.keys is not None:
             self.keys += map(kind.key, messages)

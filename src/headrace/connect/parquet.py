@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from headrace.plan.located import says_where
 from headrace.plan.types import DataType
 
 from .files import FileSource, Place, check_columns
@@ -46,6 +47,7 @@ class ParquetSource(FileSource):
         super().__init__(path, ParquetFormat(), schema=schema)
         self._kept: dict[tuple[str, str], tuple[tuple[int, int], list[Bound]]] = {}
 
+    @says_where
     def maximum(self, column: str, channel: str, position: Place | None) -> Any:
         """The largest value of a column before a position (None: in all files), in stored form.
 

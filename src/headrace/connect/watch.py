@@ -14,6 +14,7 @@ from typing import Any
 from headrace.plan.connector import Batch
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression
+from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Schema
 
 from .arrow import said_of_unread
@@ -55,7 +56,7 @@ class Watch:
             raise DataError(f"{self}: interval and patience are seconds, more than none")
 
 
-class WatchedSource:
+class WatchedSource(Located):
     """The files of a folder, and those that appear in it (and below it) while it is watched.
 
     Files that are found in one look are read in the order of their names, behind all that were
@@ -115,12 +116,14 @@ class WatchedSource:
         """One: the files follow each other."""
         return [CHANNEL]
 
+    @says_where
     def latest(self) -> dict[str, Place]:
         """Behind all files that are there now and are whole."""
         while self._finder.look():
             pass
         return {CHANNEL: self._finder.place(self._finder.log.end)}
 
+    @says_where
     def open(
         self,
         channel: str,
@@ -134,7 +137,9 @@ class WatchedSource:
         for place in (start, stop):
             self._finder.check(place)
         selection = Selection.of(self._schema, columns, predicate)
-        return WatchedReader(self._finder, selection, start, stop)
+        reader = WatchedReader(self._finder, selection, start, stop)
+        reader.place = self.place
+        return reader
 
     def committed(self, channel: str, position: Place) -> None:
         """Nothing to do: the files belong to someone else."""
@@ -236,7 +241,7 @@ class _Growing:
         return (found.st_size, found.st_mtime_ns) == (self.size, self.modified)
 
 
-class WatchedReader:
+class WatchedReader(Located):
     """Reads the files of the log one after the other, and waits for more."""
 
     def __init__(
@@ -253,6 +258,7 @@ class WatchedReader:
         self._next_look = finder.clock.now()
         self._closed = threading.Event()
 
+    @says_where
     def poll(self, max_rows: int, timeout: float) -> Batch:
         """The next rows, at most to the end of a piece; waits for a file `timeout` seconds long."""
         deadline = time.monotonic() + timeout

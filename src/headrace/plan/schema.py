@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,8 @@ class Schema:
     """
 
     fields: tuple[Field, ...]
+    # Columns of the source that headrace has no type for, and what they are; only errors say so.
+    unread: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of(cls, given: Schema | pa.Schema | Mapping[str, Any] | Iterable[Field]) -> Schema:
@@ -70,12 +72,12 @@ class Schema:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Schema, (self.fields,)  # what is remembered holds in this process only
+        return Schema, (self.fields, self.unread)  # what is remembered holds in this process only
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
-        return tuple(field.name for field in self.fields)
+        return tuple(each.name for each in self.fields)
 
     def index(self, name: str) -> int:
         """The position of a column."""
@@ -111,6 +113,12 @@ class Schema:
         """Words for an error message: a similar name, or the list of what there is."""
         import difflib  # only for this message
 
+        if name in dict(self.unread):
+            return (
+                f"it is {dict(self.unread)[name]} in the source, a type that headrace lacks: cast "
+                "it, or make columns of its parts, before it is read"
+            )
+
         near = difflib.get_close_matches(name, self.names, n=1)
         if near:
             return f"did you mean {near[0]!r}?"
@@ -131,10 +139,15 @@ def schema_of_arrow(given: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
     (Schema(a: optional(int8)), ['b'])
     """
     fields, unknown = [], {}
-    for field in given:
-        kind = from_arrow(field.type)
+    for each in given:
+        kind = from_arrow(each.type)
         if kind is None:
-            unknown[field.name] = field.type
+            unknown[each.name] = each.type
         else:
-            fields.append(Field(field.name, optional(kind) if field.nullable else kind))
-    return Schema(tuple(fields)), unknown
+            fields.append(Field(each.name, optional(kind) if each.nullable else kind))
+    return Schema(tuple(fields), said_of_types(unknown)), unknown
+
+
+def said_of_types(unread: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What a schema remembers of columns that stay unread, by their types."""
+    return tuple((name, str(kind)) for name, kind in unread.items())

@@ -57,6 +57,14 @@ def caller_site() -> Site:
     return _site(frame.f_code.co_filename, frame.f_lineno)
 
 
+def user_stack_level() -> int:
+    """How far up the stack the user's line is, as whoever calls this tells `warnings.warn`."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def code_site(code: CodeType) -> Site:
     """The line where a function begins."""
     return _site(code.co_filename, code.co_firstlineno)
