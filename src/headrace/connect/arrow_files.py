@@ -14,6 +14,7 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 
 from . import files
+from .arrow import check_names
 from .files import FileSource, Selection, row_numbers
 from .paths import DECODING_ERRORS, open_regular, whole_path
 
@@ -79,6 +80,7 @@ class ArrowContent:
         self._file = open_regular(path)
         try:
             self.schema = self._reader().schema
+            check_names(self.schema)
         except DECODING_ERRORS as error:
             self._file.close()
             raise self._unreadable(error) from None

@@ -155,14 +155,14 @@ class FileLog:
             found = json.loads(line)
             if isinstance(found, dict) and isinstance(found.get("log"), str):
                 return str(found["log"])
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         raise self._foreign()
 
     def _parsed(self, line: bytes, at: int) -> tuple[str, int]:
         try:
             name, size = json.loads(line)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             name, size = None, None
         if not isinstance(name, str) or not isinstance(size, int) or size < 0:
             raise DataError(f"{self._path} has no file at byte {at}; it is not what it was")

@@ -21,7 +21,8 @@ from headrace.plan.nodes import Process, WindowAggregate
 
 from .blocks.validation import validated
 from .kernel import Kernel
-from .store import KeyedStore, key_groups
+from .keyed_store import KeyedStore
+from .store import key_groups
 from .tables import StoreFunctions
 
 FORMAT = 1  # of everything that is saved; another one is refused
@@ -85,20 +86,20 @@ class Snapshot:
         try:
             length = int(given[:16])
             header = json.loads(given[16 : 16 + length])
-            if header["format"] != FORMAT:
-                raise StateError(
-                    f"the saved state has format {header['format']}, this version reads {FORMAT}"
-                )
-            at, operators = 16 + length, {}
-            for listed in header["operators"]:
-                rows = _from_ipc(given[at : at + listed["bytes"]])
-                operators[listed["identity"]] = OperatorState(listed["header"], rows)
-                at += listed["bytes"]
-            return cls(
-                header["token"], header["since"], operators, header["inputs"], header["watermarks"]
-            )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, UnicodeDecodeError):
             raise StateError("these bytes are not a saved state of headrace") from None
+        if header["format"] != FORMAT:
+            raise StateError(
+                f"the saved state has format {header['format']}, this version reads {FORMAT}"
+            )
+        at, operators = 16 + length, {}
+        for listed in header["operators"]:
+            rows = _from_ipc(given[at : at + listed["bytes"]])
+            operators[listed["identity"]] = OperatorState(listed["header"], rows)
+            at += listed["bytes"]
+        return cls(
+            header["token"], header["since"], operators, header["inputs"], header["watermarks"]
+        )
 
 
 def new_token() -> str:
@@ -205,7 +206,7 @@ class KernelState:
             return
         # a window that was given out, or given out and opened again, has lost what it had
         gone = set(windows.stores) - set(header["open"]) | set(header["fresh"])
-        windows.close([store for start, store in windows.stores.items() if start in gone])
+        windows.close([start for start in windows.stores if start in gone])
         starts = rows.column(WINDOW).to_numpy()
         known = windows.stores
         for start in header["open"]:

@@ -21,7 +21,11 @@ def validated(rows: Rows, where: str) -> Rows:
     Traceback (most recent call last):
     headrace.plan.errors.DataError: a.arrow: column 'user' is damaged: Dictionary indices ...
     """
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+    try:
+        names = rows.schema.names
+    except UnicodeDecodeError:
+        raise DataError(f"{where} is damaged: the name of a column is no text") from None
+    for name, column in zip(names, rows.columns, strict=True):
         try:
             column.validate(full=True)
         except pa.ArrowException as error:
