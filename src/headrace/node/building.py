@@ -211,10 +211,12 @@ class Building:
         record, kernel = unit.record, unit.kernel
         assert unit.placed.kernel_unit is not None
         chain = unit.placed.kernel_unit.chain
-        kernel.task.due_count = -1  # no windows are being given out
         record.task, record.rows = kernel.task.address, address_of(kernel.compiled_rows)
         if chain.windowed is not None:
             record.advance = address_of(kernel.compiled_advance)
+        if kernel.stores_anything:
+            record.room = address_of(kernel.compiled_room)
+        if chain.windowed is not None:
             record.partial = chain.windowed.phase == "partial"
         record.place_column, record.place, record.told = -1, NEVER, NEVER
         if chain.is_owned:

@@ -63,9 +63,15 @@ class Graph:
     """The units of a query, and who reads whom."""
 
     def __init__(
-        self, plan: Plan, slots: int, owners: int, capacity: int, compiled: bool = True
+        self,
+        plan: Plan,
+        slots: int,
+        owners: int,
+        capacity: int,
+        compiled: bool = True,
+        account: int = 0,
     ) -> None:
-        self.slots, self.owners = slots, owners
+        self.slots, self.owners, self._account = slots, owners, account
         self.capacity, self.is_compiled = capacity, compiled
         self.units: list[Placed] = []
         self.sources: list[Source] = []
@@ -100,7 +106,7 @@ class Graph:
             if isinstance(root, Sink):
                 self.sinks[root.name] = root
         for copy in self._copies(stage):
-            wiring = Wiring(stage, self.capacity, self.is_compiled, tables=self._tables)
+            wiring = Wiring(stage, self.capacity, self.is_compiled, self._tables, self._account)
             self._wirings[stage.number, copy] = wiring
             slot = copy if replicated or stage.is_owned else None
             if replicated:

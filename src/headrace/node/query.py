@@ -33,12 +33,11 @@ from .unit import (
     FAILED_TIME,
     FINISH,
     KERNEL,
-    MAKE_ROOM,
+    NO_MEMORY,
     POLL,
     READER,
     SINK,
     SOURCE,
-    TRIM,
     WRITE,
     Output,
 )
@@ -52,10 +51,17 @@ class Query:
     def __init__(self, engine: Any, plan: Plan, capacity: int, budget: int | None) -> None:
         self._engine = engine
         self._life: Life = engine.life
-        self._graph = Graph(plan, engine.workers, engine.owners, capacity, self._life.compiles)
+        self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
+        self._graph = Graph(
+            plan,
+            engine.workers,
+            engine.owners,
+            capacity,
+            self._life.compiles,
+            self._memory.account.address,
+        )
         self.sources, self.sinks = self._graph.sources, self._graph.sinks
         self._delivery = Delivery(self.sinks)
-        self._memory = Memory(", ".join(self.sinks), budget)
         self._made: Building | None = None
         self._open_sinks = len(self.sinks)
         self._lock, self._looking = threading.Lock(), threading.Lock()
@@ -227,11 +233,8 @@ class Query:
             self._given = [held for held in self._given if held[1].count > 0]
             self._given.append((feed, users))
 
-    def _make_room(self, unit: Made) -> None:
-        unit.kernel.make_room()
-
-    def _trim(self, unit: Made) -> None:
-        unit.kernel.windows.trim()
+    def _lack_memory(self, unit: Made) -> None:
+        raise self._memory.exhausted(unit.placed.name)
 
     def _write(self, unit: Made) -> None:
         """Give a sink the rows that it has come to."""
@@ -305,12 +308,11 @@ class Query:
 _SERVICES = {
     POLL: Query._poll,
     CALL: Query._call,
-    MAKE_ROOM: Query._make_room,
-    TRIM: Query._trim,
     WRITE: Query._write,
     FINISH: Query._finish,
     FAILED: Query._explain,
     FAILED_TIME: Query._explain_time,
+    NO_MEMORY: Query._lack_memory,
 }
 
 

@@ -35,14 +35,13 @@ from headrace.node.unit import (
     FIRING,
     FLUSHING,
     HOST,
-    MAKE_ROOM,
     MARKING,
     NEXT,
+    NO_MEMORY,
     ROWS,
     SAMPLE_GIVEN,
     SAMPLE_WANTED,
     STARVED,
-    TRIM,
     Edge,
     is_cancelled,
 )
@@ -50,17 +49,14 @@ from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed, store_release
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
-from headrace.stage.panes import (
-    MOST_SPARE,
-    Panes,
-    close_panes,
-    closed_panes,
-    empty_panes,
-    lacks_pane,
-    open_pane,
-    panes_with,
-)
 from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
+from headrace.stage.windows import (
+    NONE_DUE,
+    begin_firing,
+    begin_flush,
+    closes_windows,
+    end_firing,
+)
 
 GO_ON = -1
 PLACES = 1 << 32  # of the rows that one split may become at an exchange
@@ -129,7 +125,8 @@ def take_mark(unit):
     if not over:
         mark.kind, mark.value = WATERMARK, least
     unit.watermark = least
-    return FIRING if closes_windows(unit, least) else MARKING
+    fires = unit.advance != 0 and closes_windows(Task(unit.task), least)
+    return FIRING if fires else MARKING
 
 
 # ---- kernels -------------------------------------------------------------------------------
@@ -232,11 +229,18 @@ def run_rows(worker, unit):
         unit.phase = NEXT
         return GO_ON
     if answer == NEED_MEMORY:
-        if opens_window(unit):
-            return GO_ON
-        unit.request = MAKE_ROOM
-        return HOST
+        return make_room(unit)
     return AGAIN
+
+
+@compiled
+def make_room(unit):
+    """What the kernel lacks, if there is memory for it."""
+    status, _ = call(unit.room, unit.task)
+    if status != 0:
+        unit.request = NO_MEMORY
+        return HOST
+    return GO_ON
 
 
 @compiled
@@ -266,39 +270,14 @@ def pass_mark(worker, unit):
 
 
 @compiled
-def closes_windows(unit, watermark):
-    """Are there windows that end at or before a watermark?"""
-    if unit.advance == 0:
-        return False
-    return Panes(Task(unit.task).panes).next_end <= watermark
-
-
-@compiled
-def opens_window(unit):
-    """Open the window that the kernel lacks, if there is memory for it."""
-    task = Task(unit.task)
-    if task.needs_window == 0:
-        return False
-    panes = Panes(task.panes)
-    if unit.partial != 0:  # windows that were given out have stayed open
-        close_panes(panes, panes_with(panes, False))
-    if lacks_pane(panes):
-        return False
-    open_pane(panes, task.need_window)
-    task.needs_window = 0
-    return True
-
-
-@compiled
 def give_windows(worker, unit):
     """Give out windows: all, as partial results, or those that the watermark has closed."""
     task = Task(unit.task)
-    panes = Panes(task.panes)
-    if task.due_count < 0:
-        firing = unit.phase == FIRING
-        count = closed_panes(panes, unit.watermark) if firing else panes_with(panes, True)
-        task.due, task.due_count, task.firing, task.place = panes.due, count, 0, 0
-        task.ordered = NOT_SELECTED
+    if task.due_count == NONE_DUE:
+        if unit.phase == FIRING:
+            begin_firing(task, unit.watermark)
+        else:
+            begin_flush(task)
     if not bind_outputs(worker, unit):
         return BLOCKED
     status, answer = call(unit.advance, unit.task)
@@ -307,23 +286,9 @@ def give_windows(worker, unit):
         return HOST
     publish_all(worker, unit)
     if answer == NEED_MEMORY:
-        unit.request = MAKE_ROOM
-        return HOST
+        return make_room(unit)
     if answer != CONSUMED:
         return AGAIN
-    return forget_windows(unit, task, panes)
-
-
-@compiled
-def forget_windows(unit, task, panes):
-    """What was given out is over: partial results go on, in windows that stay open."""
-    if unit.phase == FIRING:
-        close_panes(panes, task.due_count)
-    else:
-        empty_panes(panes, task.due_count)
-    task.due_count = -1
+    end_firing(task)
     unit.phase = MARKING
-    if panes.spares <= MOST_SPARE:
-        return GO_ON
-    unit.request = TRIM
-    return HOST
+    return GO_ON

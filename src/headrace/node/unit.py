@@ -41,7 +41,7 @@ NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
 NO_SAMPLE, SAMPLE_WANTED, SAMPLE_GIVEN = range(3)
 
 # Unit.request
-NO_REQUEST, POLL, CALL, MAKE_ROOM, TRIM, WRITE, FINISH, FAILED, FAILED_TIME = range(9)
+NO_REQUEST, POLL, CALL, WRITE, FINISH, FAILED, FAILED_TIME, NO_MEMORY = range(8)
 
 
 @record
@@ -107,9 +107,10 @@ class Unit:
     task: i64  # of a kernel: its Task; of others: SplitRecord, MergeRecord, ChannelFeed, GivenRows
     rows: i64  # address of the kernel's functions
     advance: i64
+    room: i64
     edge_count: i64
-    edges: i64
-    partial: i64 = line()  # fixed: the kernel gives its windows out after each split
+    edges: i64 = line()
+    partial: i64  # fixed: the kernel gives its windows out after each split
     outputs: i64  # fixed: of a source unit: address of the Output of each source,
     sources: i64  # fixed: and how many there are
     latency: i64  # fixed: of a sink: histogram of how long splits took,

@@ -95,11 +95,16 @@ class KernelUnit(Unit):
     """Runs a chain of operators."""
 
     def __init__(
-        self, chain: Chain, capacity: int, compiled: bool, tables: Tables | None = None
+        self,
+        chain: Chain,
+        capacity: int,
+        compiled: bool,
+        tables: Tables | None = None,
+        account: int = 0,
     ) -> None:
         super().__init__(chain.last.name)
         self.chain = chain
-        self.kernel = Kernel(chain, capacity, compiled, tables)
+        self.kernel = Kernel(chain, capacity, compiled, tables, account)
         self.sample: Sample | None = None
         self.sample_wanted = False
 

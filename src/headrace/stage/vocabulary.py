@@ -44,6 +44,7 @@ from .memory.records import (
     make_record,
 )
 from .panes import Panes, find_pane
+from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .store import (
     NO_WINDOW,
     NUMBER_SHIFT,
@@ -120,6 +121,7 @@ __all__ = [
     "absolute",
     "add",
     "add_number",
+    "begin_compaction",
     "blob",
     "changed_bytes",
     "char_length",
@@ -131,6 +133,7 @@ __all__ = [
     "copies_marks",
     "copy_record",
     "empty_heap",
+    "end_compaction",
     "ends_with_words",
     "entry_address",
     "entry_at",
@@ -164,6 +167,7 @@ __all__ = [
     "look_ahead",
     "lower_words",
     "make_record",
+    "make_room",
     "may_mark",
     "maybe",
     "multiply",
@@ -186,6 +190,7 @@ __all__ = [
     "true_divide",
     "upper_words",
     "views",
+    "wants_compaction",
     "window_start",
     "words",
 ]

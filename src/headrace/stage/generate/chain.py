@@ -26,8 +26,9 @@ from .aggregates import AggregateCode
 from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
 from .layouts import state_layout, table_layout, window_layout
+from .moving import compact_text
 from .steps import apply_steps, is_true, match_number
-from .stores import find_text, insert_text, match_text, order_text, record_text
+from .stores import StoreLayout, find_text, insert_text, match_text, order_text, record_text
 from .values import hash_code
 from .windowing import advance_text, update_window
 from .writer import Writer
@@ -60,8 +61,18 @@ def kernel_text(chain: Chain) -> KernelText:
         parts.append(frame_text(context))
     if chain.windowed is not None:
         parts.append(advance_text(chain.windowed))
+    state = _state_layout(chain)
+    if state is not None and state.keeps_text:
+        parts.append(compact_text(state))
     made.text = "\n\n".join(parts)
     return made
+
+
+def _state_layout(chain: Chain) -> StoreLayout | None:
+    """The records of the chain's operator with state."""
+    if chain.windowed is not None:
+        return window_layout(chain.windowed)
+    return state_layout(chain.emitter) if isinstance(chain.emitter, Process) else None
 
 
 def _stores(chain: Chain, made: KernelText) -> list[str]:
