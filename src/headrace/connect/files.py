@@ -259,7 +259,7 @@ def row_numbers(first: int, count: int) -> np.ndarray:
     return np.arange(first + 1, first + count + 1)
 
 
-def rows_at_once(kinds: Sequence[pa.DataType]) -> int | None:
+def rows_at_once(kinds: Iterable[pa.DataType]) -> int | None:
     """How many rows of columns of these types to decode at a time; None where texts are among them.
 
     >>> rows_at_once([pa.int64()]), rows_at_once([pa.int64()] * 1000), rows_at_once([pa.string()])

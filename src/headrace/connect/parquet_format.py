@@ -67,22 +67,27 @@ class ParquetRows(ParquetContent):
     def _decode(self, selection: Selection, group: int) -> Iterator[pa.RecordBatch]:
         """The rows of a group, in pieces whose rows and bytes are bounded."""
         names = list(selection.columns.names)
-        kinds = [self.schema.field(name).type for name in names]
+        kinds = {name: self.schema.field(name).type for name in names}
         try:
-            rows = files.rows_at_once(kinds) or self._text_rows(group, names)
+            rows = files.rows_at_once(kinds.values())
+            if rows is None:
+                texts = [name for name in names if files.rows_at_once([kinds[name]]) is None]
+                rows = self._text_rows(group, texts)
             yield from files.joined(self._read(group, names, rows))
         except DECODING_ERRORS as error:
             raise self.unreadable(error) from None
 
-    def _text_rows(self, group: int, names: list[str]) -> int:
+    def _text_rows(self, group: int, texts: list[str]) -> int:
         """How many rows to decode at once where texts may be of any length, by the first ones.
 
         A file of some kB can have rows of GBs: values that repeat are stored once.
         """
-        for first in self._read(group, names, FIRST_ROWS):
-            bytes_per_row = max(1, first.nbytes // max(1, first.num_rows))
-            return max(1, min(MOST_TEXTS, files.DECODED_BYTES // bytes_per_row))
-        return FIRST_ROWS
+        few = self._group_rows[group] <= FIRST_ROWS
+        first = None if few else next(self._read(group, texts, FIRST_ROWS), None)
+        if first is None:
+            return FIRST_ROWS
+        bytes_per_row = max(1, first.nbytes // max(1, first.num_rows))
+        return max(1, min(MOST_TEXTS, files.DECODED_BYTES // bytes_per_row))
 
     def _read(self, group: int, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         # Arrow makes room for all rows that it is asked for, be there few or many of them.
