@@ -23,6 +23,7 @@ from headrace.connect.parquet_footer import footer_statistics
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Binary, Column
 from headrace.plan.literals import to_literal
+from headrace.stage.blocks.validation import validated
 
 
 def ipc(column, patch):
@@ -203,6 +204,7 @@ from headrace.connect.parquet import ParquetSource
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Binary, Column
 from headrace.plan.literals import to_literal
+from headrace.stage.blocks.validation import validated
 
 path = Path(sys.argv[1])
 good = path.read_bytes()
@@ -296,3 +298,37 @@ def test_predicates_use_bounds_of_all_types(tmp_path):
                 predicate = Binary(op, Column(name), to_literal(value))
                 found = read_all(source.open("files", predicate=predicate))[0]
                 assert value != value or value in [row[name] for row in found]
+
+
+@pytest.mark.parametrize("op", ["==", "!=", "<", "in"])
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view(), pa.large_string()])
+def test_predicates_over_texts_of_every_layout(tmp_path, kind, op):
+    """Arrow has no kernels that compare views."""
+    texts = ["a", None, "a text that is too long for a view", "x"]
+    values = [text if text is None or kind != pa.binary_view() else text.encode() for text in texts]
+    table = pa.table({"n": pa.array(values, kind)})
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as writer:
+        writer.write_table(table)
+    column, one = hr.col("n"), values[3]
+    kept = {
+        "==": (column == one, [values[3]]),
+        "!=": (column != one, [values[0], values[2]]),
+        "<": (column < one, [values[0], values[2]]),
+        "in": (column.is_in([one]), [values[3]]),
+    }
+    predicate, expected = kept[op]
+    out = hr.read.arrow(tmp_path).filter(predicate).write.collect()
+    hr.run(out, engine="thread", compiled=False)
+    assert out.result()["n"].to_pylist() == expected
+
+
+def test_rows_whose_shape_makes_no_sense_are_refused():
+    class Rows:
+        """As an IPC message may say; Arrow itself makes none."""
+
+        num_rows = -7
+        schema = pa.schema({})
+        columns = ()
+
+    with pytest.raises(DataError, match="it has -7 rows"):
+        validated(Rows(), "a message")

@@ -22,10 +22,12 @@ def validated(rows: Rows, where: str) -> Rows:
     headrace.plan.errors.DataError: a.arrow: column 'user' is damaged: Dictionary indices ...
     """
     try:
-        names = rows.schema.names
-    except UnicodeDecodeError:
-        raise DataError(f"{where} is damaged: the name of a column is no text") from None
-    for name, column in zip(names, rows.columns, strict=True):
+        named = list(zip(rows.schema.names, rows.columns, strict=True))
+    except (UnicodeDecodeError, KeyError):
+        raise DataError(f"{where} is damaged: a column has no name or type that is one") from None
+    if rows.num_rows < 0:
+        raise DataError(f"{where} is damaged: it has {rows.num_rows} rows")
+    for name, column in named:
         try:
             column.validate(full=True)
         except pa.ArrowException as error:
