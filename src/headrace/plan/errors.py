@@ -38,9 +38,15 @@ class StateError(HeadraceError):
 class DataError(HeadraceError):
     """Data that a source, a table or a sink cannot take as it is."""
 
+    is_located = False  # does it say the operator and the user's line?
+
 
 class Unreachable(DataError):
     """What a source reads from does not answer; it may later, so trying again can help."""
+
+
+class UnreadColumnsWarning(UserWarning):
+    """A source has columns of types that headrace lacks; they are not read."""
 
 
 class MemoryBudgetError(HeadraceError):

@@ -53,6 +53,13 @@ def type_of(expression: Expression, schema: Schema) -> DataType:
     >>> type_of(Binary("/", Column("a"), Literal(2, int64)), Schema.of({"a": int}))
     float64
     """
+    known = schema.types.get(expression)
+    if known is None:
+        known = schema.types[expression] = _type_of(expression, schema)
+    return known
+
+
+def _type_of(expression: Expression, schema: Schema) -> DataType:
     match expression:
         case Column(name):
             if name not in schema:
@@ -224,6 +231,13 @@ def can_fail(expression: Expression, schema: Schema) -> bool:
     >>> can_fail(Column("a"), schema), can_fail(Unary("-", Column("a")), schema)
     (False, True)
     """
+    known = schema.failing.get(expression)
+    if known is None:
+        known = schema.failing[expression] = _can_fail(expression, schema)
+    return known
+
+
+def _can_fail(expression: Expression, schema: Schema) -> bool:
     if any(can_fail(part, schema) for part in expression.parts()):
         return True
     kind = type_of(expression, schema)
