@@ -3,16 +3,20 @@
 from . import read
 from .expr import (
     Expr,
+    coalesce,
     col,
     concat,
     count,
     from_millis,
     from_seconds,
+    greatest,
+    least,
     lit,
     mean,
     udf,
     when,
 )
+from .expr import hash_ as hash
 from .expr import max_ as max
 from .expr import min_ as min
 from .expr import sum_ as sum
@@ -57,6 +61,7 @@ __all__ = [
     "Stream",
     "binary",
     "bool_",
+    "coalesce",
     "col",
     "concat",
     "count",
@@ -67,10 +72,13 @@ __all__ = [
     "float64",
     "from_millis",
     "from_seconds",
+    "greatest",
+    "hash",
     "int16",
     "int32",
     "int64",
     "int8",
+    "least",
     "lit",
     "max",
     "mean",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .by_column import ArrowColumns
 from .fusion import chains
 from .nodes import Node, OperatorClass, WindowAggregate, consumers, walk
 from .planner import Plan, StagePlan
@@ -109,6 +110,9 @@ def _stage_lines(stage: StagePlan) -> list[str]:
         lines.append(f"  in      {node.name}: {node.detail()}")
     for chain in chains(stage.roots, stage.fuse):
         lines.append(f"  kernel  {' -> '.join(node.name for node in chain)}")
+    for node in walk(stage.roots):
+        if isinstance(node, ArrowColumns):
+            lines.append(f"  columns {node.name}: {node.detail()}")
     for node in stage.roots:
         lines.append(f"  out     {node.name}: {node.detail()}, {_columns(node.schema)}")
     return lines

@@ -90,13 +90,15 @@ class Unary(Expression):
 
 @dataclass(frozen=True)
 class Cast(Expression):
-    """A value in another type; what does not fit is an error."""
+    """A value in another type; what does not fit is an error, or null where it is not strict."""
 
     operand: Expression
     type: DataType
+    strict: bool = True
 
     def __str__(self) -> str:
-        return f"cast({self.operand}, {self.type.name})"
+        name = "cast" if self.strict else "try_cast"
+        return f"{name}({self.operand}, {self.type.name})"
 
 
 @dataclass(frozen=True)
@@ -146,14 +148,35 @@ class IsIn(Expression):
 
 
 @dataclass(frozen=True)
-class TextCall(Expression):
-    """A string function: length, starts_with, ends_with, contains, upper, lower, concat."""
+class Extreme(Expression):
+    """The least or the greatest of some values, those that are null left out."""
 
-    op: str
+    op: str  # "least" or "greatest"
     operands: tuple[Expression, ...]
 
     def __str__(self) -> str:
         return f"{self.op}({', '.join(map(str, self.operands))})"
+
+
+@dataclass(frozen=True)
+class Builtin(Expression):
+    """A function of `plan.builtins`; of times, perhaps in a time zone."""
+
+    op: str
+    operands: tuple[Expression, ...]
+    zone: str = ""
+
+    def __str__(self) -> str:
+        said = [*map(str, self.operands), *([f"zone={self.zone}"] if self.zone else [])]
+        return f"{self.op}({', '.join(said)})"
+
+
+@dataclass(frozen=True)
+class TextCall(Builtin):
+    """A function of strings."""
+
+    def __str__(self) -> str:
+        return super().__str__()
 
 
 @dataclass(frozen=True)
