@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from .expr import Agg, Expr, named_nodes, plain
 from .plan import build, build_functions, build_keyed
-from .plan.by_column import uses_columns
 from .plan.checks import Place
 from .plan.explain import explain_plan
 from .plan.expressions import Aggregate, Column, Expression
@@ -440,11 +439,6 @@ class WindowedStream:
                 raise place.error(
                     f"{column}={aggregate!r} is not an aggregate",
                     "use hr.count(), hr.sum(...), hr.mean(...), hr.min(...) or hr.max(...)",
-                )
-            if aggregate.node.operand is not None and uses_columns(aggregate.node.operand):
-                raise place.error(
-                    f"{column}={aggregate.node} needs {aggregate.node.operand} as a column",
-                    "compute it with with_columns(...) before the window",
                 )
             found.append((column, aggregate.node))
         return Stream(

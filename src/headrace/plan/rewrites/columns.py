@@ -3,14 +3,15 @@ them, which then reads their results as columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..by_column import ArrowColumns, Computation, is_by_column, uses_columns
 from ..expression_types import type_of
-from ..expressions import Builtin, Column, Expression
-from ..nodes import Filter, Node, Project, extended, transform
+from ..expressions import Builtin, Column, Expression, Literal
+from ..nodes import Filter, Late, Node, Project, WindowAggregate, extended, transform
 from ..schema import Field, Schema
+from ..types import DataType
 
 
 def compute_columns(roots: Sequence[Node]) -> list[Node]:
@@ -22,9 +23,95 @@ def compute_columns(roots: Sequence[Node]) -> list[Node]:
             return _only(_lifted(made), made.schema)
         if isinstance(made, Project) and any(map(uses_columns, expressions_of(made))):
             return _lifted(made)
+        return _with_texts(made) if isinstance(made, Filter | Project) else made
+
+    return transform(roots, change)
+
+
+def lift_operands(roots: Sequence[Node]) -> list[Node]:
+    """What a window aggregates is a column where it is more than a kernel's row loop computes, as
+    if the user had written it with with_columns. Late rows stay without it."""
+    lifted: set[int] = set()
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        made = node.with_inputs(*inputs)
+        if isinstance(made, WindowAggregate):
+            operands = [a.operand for _, a in made.aggregates if a.operand is not None]
+            schema = made.input.schema
+            found = [e for e in operands if uses_columns(e) or any(_texts(e, schema))]
+            if found:
+                lifted.add(id(node))
+                return _over_columns(made, found)
+        if isinstance(made, Late) and id(node.inputs[0]) in lifted:
+            rows = replace(made, schema=made.input.inputs[0].schema)
+            return _only(rows, node.schema)
         return made
 
     return transform(roots, change)
+
+
+def _over_columns(node: WindowAggregate, operands: Sequence[Expression]) -> WindowAggregate:
+    names = {e: f"__operand_{k}" for k, e in enumerate(dict.fromkeys(operands), start=1)}
+    below = _project(node.input, names, f"{node.name}.operands", node)
+    aggregates = tuple(
+        (column, replace(a, operand=Column(names[a.operand])) if a.operand in names else a)
+        for column, a in node.aggregates
+    )
+    return replace(node, inputs=(below,), aggregates=aggregates)
+
+
+def _with_texts(node: Filter | Project) -> Node:
+    """Strings that are made on the way between columns that are none become columns, too: whoever
+    runs the operator sees by its columns that there are strings to be kept."""
+    source = node.input
+    if any(kind.is_text for _, kind in _columns(source.schema, node.schema)):
+        return node
+    found = [text for e in expressions_of(node) for text in _texts(e, source.schema)]
+    if not found:
+        return node
+    names = {e: f"__text_{k}" for k, e in enumerate(dict.fromkeys(found), start=1)}
+    below = _project(source, names, f"{node.name}.texts", node)
+
+    def put(expression: Expression) -> Expression:
+        return Column(names[expression]) if expression in names else expression.rebuild(put)
+
+    if isinstance(node, Project):
+        return replace(node, inputs=(below,), columns=tuple((n, put(e)) for n, e in node.columns))
+    filtered = replace(node, inputs=(below,), schema=below.schema, predicate=put(node.predicate))
+    return _only(filtered, node.schema)
+
+
+def _columns(*schemas: Schema) -> list[tuple[str, DataType]]:
+    return [(column.name, column.type) for schema in schemas for column in schema]
+
+
+def _texts(expression: Expression, schema: Schema) -> Iterator[Expression]:
+    """The largest parts that make strings."""
+    if isinstance(expression, Column | Literal):
+        return
+    if type_of(expression, schema).is_text:
+        yield expression
+        return
+    for part in expression.parts():
+        yield from _texts(part, schema)
+
+
+def _project(source: Node, names: Mapping[Expression, str], name: str, node: Node) -> Project:
+    """The rows with more columns."""
+    kept: list[tuple[str, Expression]] = [
+        (column, Column(column)) for column in source.schema.names
+    ]
+    made = [(column, expression) for expression, column in names.items()]
+    fields = [Field(column, type_of(e, source.schema)) for column, e in made]
+    return Project(
+        (source,),
+        extended(source.schema, *fields),
+        name,
+        site=node.site,
+        key=source.key,
+        time=source.time,
+        columns=(*kept, *made),
+    )
 
 
 def _lifted(node: Filter | Project) -> Filter | Project:
@@ -90,20 +177,9 @@ def _lift(node: Filter | Project, layer: int) -> Filter | Project:
     for expression in expressions_of(node):
         for call in _innermost(expression):
             lifted.add(call)
-    below = source
+    below: Node = source
     if lifted.operands:
-        kept: list[tuple[str, Expression]] = [(name, Column(name)) for name in below.schema.names]
-        made = [(name, operand) for operand, name in lifted.operands.items()]
-        fields = [Field(name, type_of(e, source.schema)) for name, e in made]
-        below = Project(
-            (below,),
-            extended(below.schema, *fields),
-            f"{node.name}.operands{number}",
-            site=node.site,
-            key=source.key,
-            time=source.time,
-            columns=(*kept, *made),
-        )
+        below = _project(source, lifted.operands, f"{node.name}.operands{number}", node)
     calls = tuple(lifted.results.values())
     fields = [Field(name, type_of(call, below.schema)) for name, call in calls]
     below = ArrowColumns(
