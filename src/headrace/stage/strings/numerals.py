@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 from llvmlite import ir
 
@@ -21,6 +22,7 @@ EXACT_WHOLE = 2**53
 MANTISSA_DIGITS = 18  # that surely fit in int64
 SMALLEST_NORMAL, SMALLEST_NORMAL32 = 2.2250738585072014e-308, 1.1754943508222875e-38
 LONGEST_FLOAT = 32  # bytes of its digits and exponent
+LONGEST_FIXED = 360  # bytes of the largest one with 30 decimals and no exponent
 
 POINT, PLUS, MINUS, ZERO = 46, 43, 45, 48
 LETTER_E, LOWER = 101, 32
@@ -98,6 +100,12 @@ def print_float(address: int, decimals: int, bits: int) -> None:
     ctypes.memmove(address, said.encode() + b"\0", len(said) + 1)
 
 
+def print_fixed(address: int, decimals: int, bits: int) -> None:
+    """The same as C's "%.*f"."""
+    said = f"{ctypes.c_double.from_buffer(ctypes.c_int64(bits)).value:.{decimals}f}"
+    ctypes.memmove(address, said.encode() + b"\0", len(said) + 1)
+
+
 def _emit_slow_float(context, b, address):
     """C's own reader in the C locale, which glibc keeps ready."""
     number, double = ir.IntType(32), ir.DoubleType()
@@ -111,20 +119,24 @@ def _emit_slow_float(context, b, address):
     return b.call(read, [b.inttoptr(address, BYTES), ends(None), locale])
 
 
-def _emit_print_float(context, b, address, decimals, bits):
-    number, double = ir.IntType(32), ir.DoubleType()
-    kind = ir.FunctionType(number, [BYTES, WORD, BYTES], var_arg=True)
-    from numba.core import cgutils
+def _emit_print(format: str, room: int) -> Callable:
+    def emit(context, b, address, decimals, bits):
+        from numba.core import cgutils
 
-    function = cgutils.get_or_insert_function(b.module, kind, "snprintf")
-    said = context.insert_const_string(b.module, "%.*e")
-    value = b.bitcast(bits, double)
-    places = b.trunc(decimals, number)
-    b.call(function, [b.inttoptr(address, BYTES), WORD(LONGEST_FLOAT), said, places, value])
+        number = ir.IntType(32)
+        kind = ir.FunctionType(number, [BYTES, WORD, BYTES], var_arg=True)
+        function = cgutils.get_or_insert_function(b.module, kind, "snprintf")
+        said = context.insert_const_string(b.module, format)
+        value = b.bitcast(bits, ir.DoubleType())
+        places = b.trunc(decimals, number)
+        b.call(function, [b.inttoptr(address, BYTES), WORD(room), said, places, value])
+
+    return emit
 
 
 teach_instruction(slow_float, 1, "float64", _emit_slow_float)
-teach_instruction(print_float, 3, "none", _emit_print_float)
+teach_instruction(print_float, 3, "none", _emit_print("%.*e", LONGEST_FLOAT))
+teach_instruction(print_fixed, 3, "none", _emit_print("%.*f", LONGEST_FIXED))
 
 
 @compiled

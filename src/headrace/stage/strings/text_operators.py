@@ -8,7 +8,6 @@ from typing import Any
 from numba import types
 from numba.extending import overload, overload_method, register_jitable
 
-from headrace.stage.memory.arithmetic import add, multiply
 from headrace.stage.strings.hashing import hash_words
 from headrace.stage.strings.text_codec import data_address, literal_words, utf8, width_at
 from headrace.stage.strings.text_types import BlobType, TextType, WordsType
@@ -157,42 +156,6 @@ def _hash(value):
     return lambda value: hash_words(value.head, value.tail)
 
 
-@register_jitable
-def _is_space(byte):
-    return byte == 32 or 9 <= byte <= 13
-
-
-@overload(int)
-def _int(value):
-    """ASCII digits with sign and surrounding space, as Python; no other digits, no underscores."""
-    if not isinstance(value, TextType):
-        return None
-
-    def parse(value):
-        head, tail = value.head, value.tail
-        at, stop = 0, byte_length(head)
-        while at < stop and _is_space(byte_at(head, tail, at)):
-            at += 1
-        while stop > at and _is_space(byte_at(head, tail, stop - 1)):
-            stop -= 1
-        sign = 1
-        if at < stop and (byte_at(head, tail, at) == 45 or byte_at(head, tail, at) == 43):
-            sign = -1 if byte_at(head, tail, at) == 45 else 1
-            at += 1
-        if at == stop:
-            raise ValueError("invalid literal for int()")
-        number = 0
-        while at < stop:
-            digit = byte_at(head, tail, at) - 48
-            if digit < 0 or digit > 9:
-                raise ValueError("invalid literal for int()")
-            number = add(multiply(number, 10), sign * digit)
-            at += 1
-        return number
-
-    return parse
-
-
 # ---- items and slices ----------------------------------------------------------------------
 
 
@@ -230,9 +193,7 @@ def _char(value, index):
 
 @register_jitable
 def _slice_text(value, index):
-    start, stop, step = index.indices(char_length(value.head, value.tail))
-    if step != 1:
-        raise ValueError("slices of text have step 1: use str(text)[::step]")
+    start, stop, _ = index.indices(char_length(value.head, value.tail))
     first = _byte_of_char(value.head, value.tail, start)
     last = max(first, _byte_of_char(value.head, value.tail, stop))
     head, tail = slice_words(value.head, value.tail, first, last)
@@ -251,6 +212,8 @@ def _slice_blob(value, index):
 @overload(operator.getitem)
 def _getitem(value, index):
     is_slice = isinstance(index, types.SliceType)
+    if isinstance(value, TextType) and is_slice and index.has_step:
+        return lambda value, index: str(value)[index]
     if isinstance(value, TextType) and is_slice:
         return lambda value, index: _slice_text(value, index)
     if isinstance(value, TextType) and isinstance(index, types.Integer):
