@@ -267,5 +267,5 @@ def written(value: Any, kind: DataType) -> str:
         said = f"+{said}" if re.match(r"\d{5}", said) else said
         return said if unit == "D" else f"{said}Z"
     if kind.name == "float32":
-        return str(np.float32(value))
+        return repr(float(str(np.float32(value))))  # its digits, in the form of a float64
     return repr(value)

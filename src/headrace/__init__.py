@@ -1,5 +1,7 @@
 """headrace: streams of events, written once in Python, compiled, run on every core."""
 
+from typing import Any
+
 from . import read
 from .expr import (
     Expr,
@@ -95,3 +97,13 @@ __all__ = [
     "udf",
     "when",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "dates":  # needs what compiled code needs
+        from importlib import import_module
+
+        return import_module(".dates", __name__)
+    from .habits import PACKAGE, unknown
+
+    raise unknown("headrace", name, PACKAGE, __all__)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .expr import Agg, Expr, named_nodes, plain
+from .habits import STREAM, WINDOWED, unknown
 from .plan import build, build_functions, build_keyed
 from .plan.checks import Place
 from .plan.explain import explain_plan
@@ -30,8 +31,10 @@ from .plan.types import DataType
 from .time import Length, Tumbling
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from .observe.graph import Graph
     from .write import Writer
 
 Output = str | Sequence[str] | Mapping[str, Any]
@@ -98,6 +101,56 @@ class Stream:
         raise Place("stream", None).error(
             "a stream has no rows until it runs", "write it somewhere, then hr.run(...)"
         )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown("a stream", name, STREAM, dir(type(self)))
+
+    def _repr_html_(self) -> str:
+        from .look import as_html
+
+        return as_html(self._node)
+
+    def head(self, n: int = 5, *, rows: int = 10_000) -> pa.Table:
+        """The first `n` rows as an Arrow table, computed now, on this thread.
+
+        They come from the beginning of the sources: at most `rows` of each channel, of which
+        nothing is committed. Windows end where that piece ends.
+
+        >>> from headrace import read
+        >>> read.memory({"a": [3, 1, 2]}).head(2).to_pydict()
+        {'a': [3, 1]}
+        """
+        from .look import head
+
+        return head(self._node, n, rows)
+
+    def show(self, n: int = 10, *, rows: int = 10_000) -> None:
+        """Print the first `n` rows as a table; as `head`.
+
+        >>> from headrace import read
+        >>> read.memory({"user": ["ann", "bob"], "a": [3, 10]}).show()
+        user   a
+        ────  ──
+        ann    3
+        bob   10
+        """
+        from .look import head, show
+
+        show(self.schema, head(self._node, n, rows))
+
+    def graph(self) -> Graph:
+        """The operators as a drawing: Mermaid text if printed, SVG in notebooks.
+
+        >>> from headrace.expr import col
+        >>> print(example(a=int).filter(col("a") > 1).graph())
+        flowchart TD
+            n0["source example<br/>memory, 0 rows"]
+            n1["filter<br/>(a &gt; 1)"]
+            n0 --> n1
+        """
+        from .observe.graph import Graph
+
+        return Graph.of([self._node])
 
     def explain(self, *, fuse: str = "auto") -> str:
         """The plan as it is written, as it is rewritten, and its stages and kernels.
@@ -351,6 +404,12 @@ class Stream:
         >>> example(ad=int).join(ads, on="ad", how="left")
         Stream(ad: int64, campaign: optional(string))
         """
+        if isinstance(table, Stream | WindowedStream):
+            raise Place("join", name).error(
+                "two streams cannot be joined",
+                "make one side a table, join(hr.table(...), on=...), or put both into one stream "
+                'and keep what came by key: a.union(b).key_by("id").process(...)',
+            )
         return Stream(build.join(self._node, table, on, right_on, how, name))
 
     # ------------------------------------------------------------ keys and time
@@ -408,6 +467,9 @@ class WindowedStream:
 
     def __init__(self, stream: Stream, window: PlannedWindow, name: str | None) -> None:
         self._stream, self._window, self._name = stream, window, name
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown("a stream cut into windows", name, WINDOWED, dir(type(self)))
 
     def __repr__(self) -> str:
         return f"WindowedStream({repr(self._stream)[len('Stream(') : -1]}; {self._window})"

@@ -84,7 +84,7 @@ class Strings:
         >>> col("s").str.split_part("/", 1)
         Expr(split_part(s, '/', 1))
         """
-        if by == "":
+        if isinstance(by, str) and by == "":
             raise mistake("split_part() by an empty string has no parts", 'split_part("/", 0)')
         return text_call("split_part", self.of, by, index)
 

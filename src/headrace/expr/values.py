@@ -291,7 +291,7 @@ class Expr:
         >>> col("a").pow(2), col("a") ** 0.5
         (Expr(power(a, 2)), Expr(power(a, 0.5)))
         """
-        return self**exponent
+        return _builtin("power", self, exponent)
 
     def clip(self, lower: Any = None, upper: Any = None) -> Expr:
         """The value, or the bound that it lies beyond; null and NaN stay.
