@@ -263,8 +263,9 @@ def written(value: Any, kind: DataType) -> str:
         return "true" if value else "false"
     if kind.is_time:
         unit = "D" if kind.name == "date" else "us"
-        said = str(np.datetime64(value, unit))
-        said = f"+{said}" if re.match(r"\d{5}", said) else said
+        found = re.fullmatch(r"(-?)(\d+)(-.*)", str(np.datetime64(value, unit)))
+        year = f"{found[1]}{int(found[2]):04d}"
+        said = f"+{year}{found[3]}" if len(year) > 4 and not found[1] else f"{year}{found[3]}"
         return said if unit == "D" else f"{said}Z"
     if kind.name == "float32":
         return repr(float(str(np.float32(value))))  # its digits, in the form of a float64

@@ -206,6 +206,17 @@ def test_casts_that_give_null(compiled, data):
     check(stream.select(made), compiled)
 
 
+def test_powers_of_two_have_the_fewest_digits():
+    """They have more room above than below: the nearest short number may be the wrong one."""
+    from headrace.stage.strings.heap import new_heap
+    from headrace.stage.strings.numerals import write_float
+    from headrace.stage.strings.text import text
+
+    for exponent in range(-1074, 1024):
+        x = 2.0**exponent
+        assert text(*write_float(x, new_heap(64))) == repr(x)
+
+
 @given(x=st.floats(width=64))
 def test_floats_come_back_from_their_strings(x):
     from headrace.stage.strings.heap import new_heap

@@ -81,7 +81,7 @@ def test_strings_become_numbers(function, texts):
 @pytest.mark.compiled
 @given(
     rows=st.lists(
-        st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats(-1e300, 1e300) | st.just(math.inf)),
+        st.tuples(st.integers(-(2**63) + 1, 2**63 - 1), st.floats(-1e300, 1e300) | st.just(math.inf)),
         min_size=1,
         max_size=8,
     )

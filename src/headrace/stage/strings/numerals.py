@@ -298,14 +298,12 @@ def write_int(number, heap):
 
 
 @compiled
-def _printed(buffer, decimals):
+def _printed(buffer):
     """(digits as one number, exponent) of what print_float wrote; its point may be any locale's."""
     source, number, at = u8s(buffer), 0, 0
     while source[at] != LETTER_E:
         if _is_digit(source[at]):
             number = number * 10 + source[at] - ZERO
-        elif decimals > 0 and at == 1:
-            source[at] = POINT
         at += 1
     down = source[at + 1] == MINUS
     at += 2
@@ -314,6 +312,24 @@ def _printed(buffer, decimals):
         exponent = exponent * 10 + source[at] - ZERO
         at += 1
     return number, -exponent if down else exponent
+
+
+@compiled
+def _nearest(buffer, number, power, is_float32):
+    """The float that is nearest to number * 10 ** power."""
+    target, count = u8s(buffer), _digits_of(number)
+    for k in range(count):
+        target[count - 1 - k] = ZERO + number % 10
+        number //= 10
+    target[count] = LETTER_E
+    target[count + 1] = MINUS if power < 0 else PLUS
+    size = abs(power)
+    for k in range(3):
+        target[count + 4 - k] = ZERO + size % 10
+        size //= 10
+    target[count + 5] = 0
+    made = slow_float(buffer)
+    return to_float32(made) if is_float32 else made
 
 
 @compiled
@@ -329,13 +345,17 @@ def _shortest(value, is_float32):
         decimals = 5 if is_float32 else 14
     while True:
         print_float(buffer, decimals, float_bits(value))
-        number, exponent = _printed(buffer, decimals)
-        back = slow_float(buffer)
-        if decimals == 16 or (to_float32(back) if is_float32 else back) == value:
+        number, exponent = _printed(buffer)
+        if decimals == 16 or _nearest(buffer, number, exponent - decimals, is_float32) == value:
+            break
+        # a power of two has more room above: then the next number may come back
+        if _nearest(buffer, number + 1, exponent - decimals, is_float32) == value:
+            number += 1
             break
         decimals += 1
     free(buffer)
-    count = decimals + 1
+    count = _digits_of(number)
+    exponent += count - decimals - 1  # where the next number has a digit more
     while count > 1 and number % 10 == 0:
         number //= 10
         count -= 1
