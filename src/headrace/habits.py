@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from .plan.errors import PipelineError
@@ -95,6 +94,8 @@ def unknown(what: str, name: str, habits: dict[str, str], there: Iterable[str]) 
     """
     if name.startswith("_"):  # what Python itself looks for
         return AttributeError(name)
+    import difflib  # only for this message
+
     near = difflib.get_close_matches(name, [n for n in there if not n.startswith("_")], n=1)
     fix = habits.get(name) or (f"did you mean {near[0]!r}?" if near else "")
     return UnknownName(f"{what} has no {name!r}", site=caller_site(), fix=fix)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import ZoneInfo, available_timezones
 
 from ..plan.durations import parse_every
 from ..plan.errors import ExpressionError
@@ -254,9 +252,13 @@ class Times:
 def _zone(name: Any) -> str:
     if name is None or name == "UTC":
         return ""
+    from zoneinfo import ZoneInfo, available_timezones
+
     try:
         return ZoneInfo(name).key
     except Exception:
+        import difflib  # only for this message
+
         near = difflib.get_close_matches(str(name), available_timezones(), n=1)
         fix = f"did you mean {near[0]!r}?" if near else 'name a place: "Europe/Berlin"'
         raise mistake(f"{name!r} is not a time zone", fix) from None

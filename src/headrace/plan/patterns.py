@@ -6,7 +6,6 @@ import re
 from functools import cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 _SPECIAL = frozenset(".^$*+?()[]{}|\\")
 _GROUP = re.compile(r"\$(?:(\d)|\{(\d)\}|(\$))")
@@ -44,6 +43,8 @@ def check_pattern(pattern: str) -> int:
     >>> check_pattern(r"(a)(?:b)(?P<c>c)")
     2
     """
+    import pyarrow.compute as pc  # takes long to load, and few need it
+
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
