@@ -363,7 +363,7 @@ def union_of_a_list():
     example(a=int).union([example(a=int)])  # wrong
 
 
-@wrong("join: two streams cannot be joined", "hr.table(...)")
+@wrong("join: Stream is not a static table", "a.union(b).key_by(")
 def join_of_two_streams():
     events().join(events(), on="user")  # wrong
 

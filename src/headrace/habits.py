@@ -85,15 +85,16 @@ class UnknownName(PipelineError, AttributeError):
     """A name that is not there, with what is there in its place."""
 
 
-def unknown(what: str, name: str, habits: dict[str, str], there: Iterable[str]) -> AttributeError:
+def unknown(what: str, name: str, habits: dict[str, str], there: Iterable[str]) -> UnknownName:
     """The error for a name that an object has not.
 
-    >>> print(unknown("a stream", "filtr", STREAM, ["filter", "select"]))
-    a stream has no 'filtr'
-      fix: did you mean 'filter'?
+    >>> unknown("a stream", "filtr", STREAM, ["filter", "select"]).fix
+    "did you mean 'filter'?"
+    >>> unknown("a stream", "where", STREAM, []).fix
+    'stream.filter(col("price") > 1)'
     """
     if name.startswith("_"):  # what Python itself looks for
-        return AttributeError(name)
+        return UnknownName(f"{what} has no {name!r}")
     import difflib  # only for this message
 
     near = difflib.get_close_matches(name, [n for n in there if not n.startswith("_")], n=1)

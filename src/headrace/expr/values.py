@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
@@ -14,7 +13,6 @@ from ..plan.errors import PipelineError
 from ..plan.expression_types import ExpressionError
 from ..plan.expressions import (
     Binary,
-    Builtin,
     Cast,
     Coalesce,
     Column,
@@ -25,11 +23,11 @@ from ..plan.expressions import (
     Literal,
     TextCall,
     Unary,
-    When,
 )
 from ..plan.literals import to_literal
 from ..plan.site import caller_site
 from ..plan.types import DataType, as_type
+from .mathematics import Mathematics, builtin
 
 if TYPE_CHECKING:
     from .strings import Strings
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Expr:
+class Expr(Mathematics):
     """A value computed from the columns of each row; made by `col`, `lit` and operators on them.
 
     >>> col("a") + 1
@@ -119,10 +117,10 @@ class Expr:
         return _binary(">=", self, other)
 
     def __pow__(self, other: Any) -> Expr:
-        return _builtin("power", self, other)
+        return builtin("power", self, other)
 
     def __rpow__(self, other: Any) -> Expr:
-        return _builtin("power", other, self)
+        return builtin("power", other, self)
 
     def __neg__(self) -> Expr:
         return Expr(Unary("-", self.node))
@@ -210,127 +208,6 @@ class Expr:
         Expr(hash(user))
         """
         return Expr(KeyHash((self.node,)))
-
-    # ---- numbers ---------------------------------------------------------------------------
-
-    def abs(self) -> Expr:
-        """The absolute value.
-
-        >>> col("a").abs()
-        Expr(abs(a))
-        """
-        return abs(self)
-
-    def round(self, decimals: int = 0) -> Expr:
-        """Rounded to some decimals, half to even; whole numbers stay as they are.
-
-        >>> col("a").round(2)
-        Expr(round(a, 2))
-        """
-        if isinstance(decimals, bool) or not isinstance(decimals, int):
-            raise mistake(f"round({decimals!r}) needs a whole number", "round(2)")
-        return _builtin("round", self, decimals)
-
-    def floor(self) -> Expr:
-        """The largest whole number that is not above; floats stay floats.
-
-        >>> col("a").floor()
-        Expr(floor(a))
-        """
-        return _builtin("floor", self)
-
-    def ceil(self) -> Expr:
-        """The smallest whole number that is not below; floats stay floats.
-
-        >>> col("a").ceil()
-        Expr(ceil(a))
-        """
-        return _builtin("ceil", self)
-
-    def sqrt(self) -> Expr:
-        """The square root; NaN of negative numbers.
-
-        >>> col("a").sqrt()
-        Expr(sqrt(a))
-        """
-        return _builtin("sqrt", self)
-
-    def exp(self) -> Expr:
-        """e to this power.
-
-        >>> col("a").exp()
-        Expr(exp(a))
-        """
-        return _builtin("exp", self)
-
-    def log(self, base: float | None = None) -> Expr:
-        """The logarithm, natural or to a base; -inf of 0, NaN of negative numbers.
-
-        >>> col("a").log(), col("a").log(10), col("a").log(2)
-        (Expr(log(a)), Expr(log10(a)), Expr(log(a) / 0.6931471805599453))
-        """
-        if base is None:
-            return _builtin("log", self)
-        if isinstance(base, bool) or not isinstance(base, int | float) or base <= 0 or base == 1:
-            raise mistake(f"log({base!r}) is no base", "log(), log(2) or log(10)")
-        return _builtin("log10", self) if base == 10 else self.log() / math.log(base)
-
-    def log10(self) -> Expr:
-        """The logarithm to base 10.
-
-        >>> col("a").log10()
-        Expr(log10(a))
-        """
-        return _builtin("log10", self)
-
-    def pow(self, exponent: Any) -> Expr:
-        """This number to a power, also `**`.
-
-        Whole numbers stay whole if the exponent is a constant from 0 on; else it is a float.
-
-        >>> col("a").pow(2), col("a") ** 0.5
-        (Expr(power(a, 2)), Expr(power(a, 0.5)))
-        """
-        return _builtin("power", self, exponent)
-
-    def clip(self, lower: Any = None, upper: Any = None) -> Expr:
-        """The value, or the bound that it lies beyond; null and NaN stay.
-
-        >>> col("a").clip(0, 10)
-        Expr(when((a < 0): 0, (a > 10): 10, else a))
-        """
-        bounds = [("<", lower), (">", upper)]
-        given = [(op, as_node(bound)) for op, bound in bounds if bound is not None]
-        if not given:
-            raise mistake("clip() needs a bound", "clip(0, 10), clip(lower=0) or clip(upper=10)")
-        conditions = tuple(Binary(op, self.node, bound) for op, bound in given)
-        return Expr(When(conditions, tuple(bound for _, bound in given), self.node))
-
-    def sign(self) -> Expr:
-        """-1, 0 or 1; NaN stays.
-
-        >>> col("a").sign()
-        Expr(when((a > 0): 1, (a < 0): -1, else a))
-        """
-        zero, one, minus = as_node(0), as_node(1), as_node(-1)
-        conditions = (Binary(">", self.node, zero), Binary("<", self.node, zero))
-        return Expr(When(conditions, (one, minus), self.node))
-
-    def is_nan(self) -> Expr:
-        """Is it a float that is not a number? (Null is not NaN.)
-
-        >>> col("a").is_nan()
-        Expr(is_nan(a))
-        """
-        return _builtin("is_nan", self)
-
-    def is_finite(self) -> Expr:
-        """Is it a number, and not infinite?
-
-        >>> col("a").is_finite()
-        Expr(is_finite(a))
-        """
-        return _builtin("is_finite", self)
 
     # ---- strings and times -----------------------------------------------------------------
 
@@ -469,10 +346,6 @@ def _binary(op: str, left: Any, right: Any) -> Expr:
             fix = ".is_null()" if op == "==" else ".is_not_null()"
             raise mistake(f"{known.node} {op} None is never true", f"use {fix}")
     return Expr(Binary(op, as_node(left), as_node(right)))
-
-
-def _builtin(op: str, *operands: Any) -> Expr:
-    return Expr(Builtin(op, tuple(map(as_node, operands))))
 
 
 def text_call(op: str, *operands: Any) -> Expr:
