@@ -17,18 +17,19 @@ from .functions.state import state_record
 from .generate.chain import kernel_text
 from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
+from .keyed_store import KeyedStore, by_host
 from .module import build
-from .store import KeyedStore
+from .room import give_memory, make_room
 from .strings.heap import new_heap
 from .strings.text import words
 from .strings.words import View
 from .support import forget_frame
 from .tables import StoreFunctions, load_table, store_functions
-from .task import CONSUMED, IN_ROW, NEED_MEMORY, NOT_SELECTED, Task
-from .windows import OpenWindows
+from .task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
+from .windows import NONE_DUE, OpenWindows, begin_firing, begin_flush, end_firing
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
-ROW_TEXT = 32  # bytes of strings that a row makes, roughly
+ROW_TEXT = 1 << 12  # bytes of strings that a row makes; what is more comes from malloc
 
 
 Tables = dict[int, KeyedStore]  # static tables that are loaded, by the id of their join
@@ -52,8 +53,10 @@ class Kernel:
         capacity: int,
         compiled: bool = True,
         tables: Tables | None = None,
+        account: int = 0,
     ) -> None:
         self.chain, self.capacity, self.is_compiled = chain, capacity, compiled
+        self._account = account  # that state counts against
         self.made: KernelText = kernel_text(chain)
         emitter = chain.emitter
         self._state = emitter.function.state if isinstance(emitter, Process) else None
@@ -65,6 +68,7 @@ class Kernel:
             compiled=compiled,
         )
         self._rows, self._advance = module.rows, getattr(module, "advance", None)
+        self._room = getattr(module, "room", None) or self._life(make_room)
         self.task = Task.allocate()
         self._address = self.task.address
         # written for every block, so without the way through descriptors
@@ -77,12 +81,10 @@ class Kernel:
         self.functions: StoreFunctions  # of the state, where there is one
         self.windows: OpenWindows | None = None
         self._free: list[Block] = []
-        self._row_heaps: tuple[int, list[Any]] | None = None  # of a row that is suspended
         self.output = self._new_block(chain.last.schema)
         self.late_output = None if chain.late_schema is None else self._new_block(chain.late_schema)
         self._loaded: Tables = {} if tables is None else tables
         self._tables = [self._table(node, k) for k, node in enumerate(self.made.tables)]
-        self._constants: list[Any] = [heap for table in self._tables for heap in table.heaps]
         self._prepare(module)
 
     # ---- memory ------------------------------------------------------------------------------
@@ -96,7 +98,7 @@ class Kernel:
 
     def _prepare(self, module: Any) -> None:
         task, made = self.task, self.made
-        task.ordered = NOT_SELECTED
+        task.ordered, task.due_count = NOT_SELECTED, NONE_DUE
         if made.uses_selection:
             self._selection = np.zeros(self.capacity + 1, np.int32)
             task.selection = self._selection.ctypes.data
@@ -112,6 +114,10 @@ class Kernel:
             task.known = self._zeros(max(first.count, 1), np.int64)
         if made.uses_hashes:
             task.hashes = self._zeros(self.capacity + 1, np.int64)
+        if made.resources.creates_text:
+            heap = new_heap(ROW_TEXT)
+            self._memory.append(heap)
+            task.heap = heap.address
         self._prepare_literals()
         for k, table in enumerate(self._tables):
             task.tables[k] = table.header.address
@@ -132,8 +138,7 @@ class Kernel:
         table = View.allocate(len(literals))
         size = sum(len(str(literal.value)) * 4 + 16 for literal in literals)
         heap = new_heap(size)
-        self._memory.append(table)
-        self._constants.append(heap)
+        self._memory += [table, heap]
         for literal, at in literals.items():
             table[at].head, table[at].tail = words(literal.value, heap)
         self.task.literals = table.address
@@ -154,7 +159,10 @@ class Kernel:
         layout, record = state_layout(node), state_record(self._state)
         self.functions = store_functions(layout, self._state, self.is_compiled)
         self.store = KeyedStore(
-            self.functions.entry, chunk_records=PROCESS_CHUNK, keeps_text=layout.keeps_text
+            self.functions.entry,
+            chunk_records=PROCESS_CHUNK,
+            keeps_text=layout.keeps_text,
+            account=self._account,
         )
         scratch, initial = record.allocate(), record.allocate()
         heap = new_heap(sum(len(str(v)) * 4 + 16 for v in self._state.initial))
@@ -170,7 +178,13 @@ class Kernel:
     def _prepare_windows(self, node: WindowAggregate, module: Any) -> None:
         layout = window_layout(node)
         entry = getattr(module, layout.entry)
-        self.windows = OpenWindows(entry, node.window, keeps_text=layout.keeps_text)
+        self.windows = OpenWindows(
+            entry,
+            node.window,
+            keeps_text=layout.keeps_text,
+            partial=node.phase == "partial",
+            account=self._account,
+        )
         self.functions = store_functions(layout, None, self.is_compiled)
         self.task.panes = self.windows.panes.address
 
@@ -201,85 +215,48 @@ class Kernel:
 
     def start(self, block: Block) -> None:
         """Begin with a block of input."""
-        self.block, self._row_heaps = block, None
+        self.block = block
         self._input.value, self._row.value = block.address, 0
         self._first.value, self._last.value = 0, block.rows
         self._selected.value = NOT_SELECTED
 
     def run(self) -> int:
         """CONSUMED, or OUTPUT_FULL with rows to be taken from an output."""
-        if self.block.heaps:
-            if self.output.layout.has_views:
-                self.output.hold(self.block.heaps)
-            if self.late_output is not None:
-                self.late_output.hold(self.block.heaps)
         self._bind_outputs()
         answer = self._rows(self._address)
         while answer == NEED_MEMORY:
-            self._hold_state()
             self.make_room()
             answer = self._rows(self._address)
-        self._hold_state()
         return answer
-
-    def _hold_state(self) -> None:
-        """What was yielded may be a string of the state."""
-        if self.store is not None and self.store.heaps:
-            self.output.hold(self.store.heaps)
 
     def _bind_outputs(self) -> None:
         self._out.value = self.output.address
         if self.late_output is not None:
             self.task.late_output = self.late_output.address
-        for block in (self.output, self.late_output) if self._constants else ():
-            if block is not None and block.layout.has_views:
-                block.hold(self._constants)
-        if self.made.resources.creates_text:
-            self._bind_heap()
-
-    def _bind_heap(self) -> None:
-        """Strings made in rows live as long as the block they go to; a window keeps copies."""
-        windowed = self.chain.windowed is not None
-        heap = new_heap(self.capacity * ROW_TEXT) if windowed else self.output.heap
-        self._heap, self.task.heap = heap, heap.address
-        if self.late_output is not None:
-            self.late_output.hold([heap])
 
     def make_room(self) -> None:
         """What the kernel asked for when it answered NEED_MEMORY."""
-        task = self.task
-        if task.needs_window:
-            self.windows.open(task.need_window)
-            task.needs_window = 0
-        elif task.needs_order:
-            task.order = self._order_memory(task.needs_order)
-            task.needs_order = 0
-        elif self.store is not None:
-            self.functions.make_room(self.store)
-        else:
-            self.functions.make_room(self.windows.at(task.need))
+        self._room(self._address)
 
-    def _order_memory(self, records: int) -> int:
-        room = max(256, 2 * records)
-        self._order = np.empty(4 * room, np.int64)  # two halves of (prefix, number)
-        self.task.order_room = room
-        return self._order.ctypes.data
+    @property
+    def stores_anything(self) -> bool:
+        """Has it state, and so may need room?"""
+        return self.store is not None or self.windows is not None
+
+    @property
+    def compiled_room(self) -> Any:
+        """The compiled function that makes room, for calls by its address."""
+        return self._room
+
+    def _life(self, function: Any) -> Any:
+        return function if self.is_compiled else by_host(function)
 
     def take(self) -> Block:
         """The output block with its rows; the kernel goes on with an empty one."""
         taken, self.output = self.output, self._free.pop() if self._free else None
         if self.output is None:
             self.output = self._new_block(self.chain.last.schema)
-        self._keep_row_heaps(taken)
         return taken
-
-    def _keep_row_heaps(self, taken: Block) -> None:
-        """A row that goes on still uses strings made in the block that it began in."""
-        row = self.task.row
-        if self.task.suspended != IN_ROW:
-            self._row_heaps = None
-        elif self._row_heaps is None or self._row_heaps[0] != row:
-            self._row_heaps = row, taken.heaps
 
     def take_late(self) -> Block:
         """The block of late rows, likewise."""
@@ -295,33 +272,21 @@ class Kernel:
 
     def fire(self, watermark: int) -> bool:
         """Make the windows that end at or before a watermark ready to be given out."""
-        return self._fire(self.windows.due(watermark))
+        return by_host(begin_firing)(self.task, watermark) > 0
 
     def flush(self) -> bool:
         """Make all windows ready to be given out: for partial results, which are merged later."""
-        return self._fire(self.windows.due(None))
-
-    def _fire(self, due: list[KeyedStore]) -> bool:
-        task = self.task
-        self._due = due
-        addresses = np.array([store.header.address for store in due], np.int64)
-        self._addresses = addresses
-        task.due, task.due_count, task.firing, task.place = addresses.ctypes.data, len(due), 0, 0
-        task.ordered = NOT_SELECTED
-        return bool(due)
+        return by_host(begin_flush)(self.task) > 0
 
     def run_fire(self) -> int:
         """CONSUMED, or OUTPUT_FULL with rows to be taken from the output."""
-        for store in self._due:
-            self.output.hold(store.heaps)
         self._bind_outputs()
         answer = self._advance(self._address)
         while answer == NEED_MEMORY:
             self.make_room()
             answer = self._advance(self._address)
         if answer == CONSUMED:  # they have been given out
-            self.windows.close(self._due)
-            self._due = []
+            by_host(end_firing)(self.task)
         return answer
 
     # ---- errors ------------------------------------------------------------------------------
@@ -361,3 +326,7 @@ class Kernel:
     def close(self) -> None:
         """Let go of what the kernel holds."""
         forget_frame(self.task.frame)
+
+    def __del__(self) -> None:
+        if hasattr(self, "task"):
+            by_host(give_memory)(0, self.task.order)

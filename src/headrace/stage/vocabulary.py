@@ -70,6 +70,7 @@ from .numbers import (
     whole_power,
 )
 from .panes import Panes, find_pane
+from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .store import (
     NO_WINDOW,
     NUMBER_SHIFT,
@@ -83,6 +84,7 @@ from .store import (
     is_full,
     keep_changed,
     kept_bytes,
+    key_group,
     lacks_bytes,
     note_change,
     number_in,
@@ -90,7 +92,7 @@ from .store import (
     prefetch_slot,
 )
 from .strings.hashing import combine, hash_float, hash_int, hash_words
-from .strings.heap import Heap
+from .strings.heap import Heap, empty_heap, has_overflown
 from .strings.letter_case import lower_words, upper_words
 from .strings.moments import (
     check_date,
@@ -189,6 +191,7 @@ __all__ = [
     "absolute",
     "add",
     "add_number",
+    "begin_compaction",
     "blob",
     "byte_length",
     "changed_bytes",
@@ -207,6 +210,8 @@ __all__ = [
     "copy_record",
     "count_words",
     "day_of",
+    "empty_heap",
+    "end_compaction",
     "ends_with_words",
     "entry_address",
     "entry_at",
@@ -233,6 +238,7 @@ __all__ = [
     "float_to_int",
     "floor_divide",
     "frame_bytes",
+    "has_overflown",
     "hash_float",
     "hash_int",
     "hash_words",
@@ -245,12 +251,14 @@ __all__ = [
     "keep_changed",
     "keep_words",
     "kept_bytes",
+    "key_group",
     "lacks_bytes",
     "like_words",
     "local_time",
     "look_ahead",
     "lower_words",
     "make_record",
+    "make_room",
     "may_mark",
     "maybe",
     "month_of",
@@ -296,6 +304,7 @@ __all__ = [
     "truncate_time_to_months",
     "upper_words",
     "views",
+    "wants_compaction",
     "week_of",
     "weekday_of",
     "whole_power",

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from ..by_column import ArrowColumns, Computation, is_by_column, uses_columns
 from ..expression_types import type_of
-from ..expressions import Builtin, Column, Expression, Literal
+from ..expressions import Builtin, Column, Expression
 from ..nodes import Filter, Late, Node, Project, WindowAggregate, extended, transform
 from ..schema import Field, Schema
-from ..types import DataType
 
 
 def compute_columns(roots: Sequence[Node]) -> list[Node]:
@@ -23,22 +22,21 @@ def compute_columns(roots: Sequence[Node]) -> list[Node]:
             return _only(_lifted(made), made.schema)
         if isinstance(made, Project) and any(map(uses_columns, expressions_of(made))):
             return _lifted(made)
-        return _with_texts(made) if isinstance(made, Filter | Project) else made
+        return made
 
     return transform(roots, change)
 
 
 def lift_operands(roots: Sequence[Node]) -> list[Node]:
-    """What a window aggregates is a column where it is more than a kernel's row loop computes, as
-    if the user had written it with with_columns. Late rows stay without it."""
+    """What a window aggregates is a column where it needs such a function, as if the user had
+    written it with with_columns. Late rows stay without it."""
     lifted: set[int] = set()
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         made = node.with_inputs(*inputs)
         if isinstance(made, WindowAggregate):
             operands = [a.operand for _, a in made.aggregates if a.operand is not None]
-            schema = made.input.schema
-            found = [e for e in operands if uses_columns(e) or any(_texts(e, schema))]
+            found = [operand for operand in operands if uses_columns(operand)]
             if found:
                 lifted.add(id(node))
                 return _over_columns(made, found)
@@ -58,42 +56,6 @@ def _over_columns(node: WindowAggregate, operands: Sequence[Expression]) -> Wind
         for column, a in node.aggregates
     )
     return replace(node, inputs=(below,), aggregates=aggregates)
-
-
-def _with_texts(node: Filter | Project) -> Node:
-    """Strings that are made on the way between columns that are none become columns, too: whoever
-    runs the operator sees by its columns that there are strings to be kept."""
-    source = node.input
-    if any(kind.is_text for _, kind in _columns(source.schema, node.schema)):
-        return node
-    found = [text for e in expressions_of(node) for text in _texts(e, source.schema)]
-    if not found:
-        return node
-    names = {e: f"__text_{k}" for k, e in enumerate(dict.fromkeys(found), start=1)}
-    below = _project(source, names, f"{node.name}.texts", node)
-
-    def put(expression: Expression) -> Expression:
-        return Column(names[expression]) if expression in names else expression.rebuild(put)
-
-    if isinstance(node, Project):
-        return replace(node, inputs=(below,), columns=tuple((n, put(e)) for n, e in node.columns))
-    filtered = replace(node, inputs=(below,), schema=below.schema, predicate=put(node.predicate))
-    return _only(filtered, node.schema)
-
-
-def _columns(*schemas: Schema) -> list[tuple[str, DataType]]:
-    return [(column.name, column.type) for schema in schemas for column in schema]
-
-
-def _texts(expression: Expression, schema: Schema) -> Iterator[Expression]:
-    """The largest parts that make strings."""
-    if isinstance(expression, Column | Literal):
-        return
-    if type_of(expression, schema).is_text:
-        yield expression
-        return
-    for part in expression.parts():
-        yield from _texts(part, schema)
 
 
 def _project(source: Node, names: Mapping[Expression, str], name: str, node: Node) -> Project:
