@@ -25,11 +25,12 @@ PLUS, MINUS, ZERO = 43, 45, 48
 
 @compiled
 def char_width(head, tail, at):
-    """The bytes of the code point that begins at a byte."""
+    """Bytes of the code point that begins at a byte, at most those that are left."""
     first = byte_at(head, tail, at)
     if first < 0xC0:
         return 1
-    return 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    width = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    return min(width, (head & LENGTH_MASK) - at)
 
 
 @compiled
@@ -54,15 +55,14 @@ def char_start(head, tail, index):
 def _before(head, tail, at):
     """The byte at which the code point before a byte begins."""
     at -= 1
-    while byte_at(head, tail, at) & 0xC0 == 0x80:
+    while at > 0 and byte_at(head, tail, at) & 0xC0 == 0x80:
         at -= 1
     return at
 
 
 @compiled
-def _code_at(head, tail, at):
-    """The code point that begins at a byte."""
-    width = char_width(head, tail, at)
+def code_at(head, tail, at, width):
+    """The code point whose UTF-8 form begins at a byte."""
     code = byte_at(head, tail, at)
     if width == 1:
         return code
@@ -190,7 +190,7 @@ def find_char(head, tail, needle_head, needle_tail):
 def _goes(head, tail, at, chars_head, chars_tail):
     """Is the code point at a byte one of those to be stripped? No string means white space."""
     if chars_head & LENGTH_MASK == 0:
-        return is_space(_code_at(head, tail, at))
+        return is_space(code_at(head, tail, at, char_width(head, tail, at)))
     one_head, one_tail = slice_words(head, tail, at, at + char_width(head, tail, at))
     return contains_words(chars_head, chars_tail, one_head, one_tail)
 

@@ -9,11 +9,11 @@ from numba import types
 from numba.extending import overload, overload_method, register_jitable
 
 from headrace.stage.strings.hashing import hash_words
-from headrace.stage.strings.text_codec import data_address, literal_words, utf8, width_at
+from headrace.stage.strings.pieces import char_start, char_width
+from headrace.stage.strings.text_codec import data_address, literal_words, utf8
 from headrace.stage.strings.text_types import BlobType, TextType, WordsType
 from headrace.stage.strings.text_values import blob, text
 from headrace.stage.strings.words import (
-    LENGTH_MASK,
     byte_at,
     byte_length,
     char_length,
@@ -21,7 +21,6 @@ from headrace.stage.strings.words import (
     contains_words,
     ends_with_words,
     equal_words,
-    is_ascii_words,
     make_words,
     slice_words,
     starts_with_words,
@@ -160,20 +159,6 @@ def _hash(value):
 
 
 @register_jitable
-def _byte_of_char(head, tail, index):
-    """The byte where a code point begins; the end for an index beyond."""
-    count = head & LENGTH_MASK
-    if is_ascii_words(head, tail):
-        return min(index, count)
-    at = 0
-    for _ in range(index):
-        if at >= count:
-            break
-        at += width_at(head, tail, at)
-    return at
-
-
-@register_jitable
 def _checked_index(index, count):
     if index < 0:
         index += count
@@ -185,8 +170,8 @@ def _checked_index(index, count):
 @register_jitable
 def _char(value, index):
     index = _checked_index(index, char_length(value.head, value.tail))
-    start = _byte_of_char(value.head, value.tail, index)
-    stop = start + width_at(value.head, value.tail, start)
+    start = char_start(value.head, value.tail, index)
+    stop = start + char_width(value.head, value.tail, start)
     head, tail = slice_words(value.head, value.tail, start, stop)
     return text(head, tail)
 
@@ -194,8 +179,8 @@ def _char(value, index):
 @register_jitable
 def _slice_text(value, index):
     start, stop, _ = index.indices(char_length(value.head, value.tail))
-    first = _byte_of_char(value.head, value.tail, start)
-    last = max(first, _byte_of_char(value.head, value.tail, stop))
+    first = char_start(value.head, value.tail, start)
+    last = max(first, char_start(value.head, value.tail, stop))
     head, tail = slice_words(value.head, value.tail, first, last)
     return text(head, tail)
 
