@@ -9,7 +9,8 @@ from typing import Any
 from ..plan.errors import PipelineError
 from ..plan.expressions import Binary, Cast, Coalesce, Expression, Extreme, KeyHash, When
 from ..plan.types import timestamp
-from .values import Expr, as_expr, as_node, column_or_name, mistake, text_call
+from .mathematics import builtin
+from .values import Expr, as_expr, as_node, column_or_name, mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,7 @@ def concat(*parts: Any) -> Expr:
     """
     if len(parts) < 2:
         raise mistake("concat() needs two strings or more", "hr.concat(a, b)")
-    return functools.reduce(
-        lambda left, right: text_call("concat", left, right), map(as_expr, parts)
-    )
+    return functools.reduce(lambda left, right: builtin("concat", left, right), map(as_expr, parts))
 
 
 def coalesce(*values: Any) -> Expr:

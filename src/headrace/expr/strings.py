@@ -8,7 +8,8 @@ from typing import Any
 from ..plan.expressions import Cast
 from ..plan.patterns import PatternError, check_pattern, literal_of
 from ..plan.types import DataType, date, timestamp
-from .values import Expr, lit, mistake, text_call
+from .mathematics import builtin
+from .values import Expr, lit, mistake
 
 TO_THE_END = 2**62  # more code points than any string has
 ALL = -1
@@ -36,7 +37,7 @@ class Strings:
         >>> col("s").str.len_chars()
         Expr(length(s))
         """
-        return text_call("length", self.of)
+        return builtin("length", self.of)
 
     def len_bytes(self) -> Expr:
         """The number of bytes in UTF-8.
@@ -45,7 +46,7 @@ class Strings:
         >>> col("s").str.len_bytes()
         Expr(byte_length(s))
         """
-        return text_call("byte_length", self.of)
+        return builtin("byte_length", self.of)
 
     def slice(self, offset: Any, length: Any = None) -> Expr:
         """`length` code points from `offset` on, or all; a negative offset counts from the end.
@@ -54,7 +55,7 @@ class Strings:
         >>> col("s").str.slice(1, 3)
         Expr(slice(s, 1, 3))
         """
-        return text_call("slice", self.of, offset, TO_THE_END if length is None else length)
+        return builtin("slice", self.of, offset, TO_THE_END if length is None else length)
 
     def head(self, n: int) -> Expr:
         """The first `n` code points.
@@ -86,7 +87,7 @@ class Strings:
         """
         if isinstance(by, str) and by == "":
             raise mistake("split_part() by an empty string has no parts", 'split_part("/", 0)')
-        return text_call("split_part", self.of, by, index)
+        return builtin("split_part", self.of, by, index)
 
     def strip_chars(self, characters: Any = None) -> Expr:
         """Without white space, or without any of some characters, at both ends.
@@ -95,7 +96,7 @@ class Strings:
         >>> col("s").str.strip_chars()
         Expr(strip(s, ''))
         """
-        return text_call("strip", self.of, "" if characters is None else characters)
+        return builtin("strip", self.of, "" if characters is None else characters)
 
     def strip_chars_start(self, characters: Any = None) -> Expr:
         """The same in front.
@@ -104,7 +105,7 @@ class Strings:
         >>> col("s").str.strip_chars_start("0")
         Expr(strip_start(s, '0'))
         """
-        return text_call("strip_start", self.of, "" if characters is None else characters)
+        return builtin("strip_start", self.of, "" if characters is None else characters)
 
     def strip_chars_end(self, characters: Any = None) -> Expr:
         """The same at the end.
@@ -113,7 +114,7 @@ class Strings:
         >>> col("s").str.strip_chars_end(".!")
         Expr(strip_end(s, '.!'))
         """
-        return text_call("strip_end", self.of, "" if characters is None else characters)
+        return builtin("strip_end", self.of, "" if characters is None else characters)
 
     def strip_prefix(self, prefix: Any) -> Expr:
         """Without another string in front.
@@ -122,7 +123,7 @@ class Strings:
         >>> col("s").str.strip_prefix("www.")
         Expr(strip_prefix(s, 'www.'))
         """
-        return text_call("strip_prefix", self.of, prefix)
+        return builtin("strip_prefix", self.of, prefix)
 
     def strip_suffix(self, suffix: Any) -> Expr:
         """Without another string at the end.
@@ -131,7 +132,7 @@ class Strings:
         >>> col("s").str.strip_suffix(".csv")
         Expr(strip_suffix(s, '.csv'))
         """
-        return text_call("strip_suffix", self.of, suffix)
+        return builtin("strip_suffix", self.of, suffix)
 
     # ---- made longer, other case -----------------------------------------------------------
 
@@ -142,7 +143,7 @@ class Strings:
         >>> col("s").str.pad_start(8, "*")
         Expr(pad_start(s, 8, '*'))
         """
-        return text_call("pad_start", self.of, length, _one_character(fill_char))
+        return builtin("pad_start", self.of, length, _one_character(fill_char))
 
     def pad_end(self, length: Any, fill_char: str = " ") -> Expr:
         """With a character at the end, as often as it is shorter than `length`.
@@ -151,7 +152,7 @@ class Strings:
         >>> col("s").str.pad_end(8)
         Expr(pad_end(s, 8, ' '))
         """
-        return text_call("pad_end", self.of, length, _one_character(fill_char))
+        return builtin("pad_end", self.of, length, _one_character(fill_char))
 
     def zfill(self, length: Any) -> Expr:
         """With zeros in front, behind a sign.
@@ -160,7 +161,7 @@ class Strings:
         >>> col("s").str.zfill(5)
         Expr(zero_fill(s, 5))
         """
-        return text_call("zero_fill", self.of, length)
+        return builtin("zero_fill", self.of, length)
 
     def to_uppercase(self) -> Expr:
         """In upper case.
@@ -169,7 +170,7 @@ class Strings:
         >>> col("s").str.to_uppercase()
         Expr(upper(s))
         """
-        return text_call("upper", self.of)
+        return builtin("upper", self.of)
 
     def to_lowercase(self) -> Expr:
         """In lower case.
@@ -178,7 +179,7 @@ class Strings:
         >>> col("s").str.to_lowercase()
         Expr(lower(s))
         """
-        return text_call("lower", self.of)
+        return builtin("lower", self.of)
 
     # ---- found -----------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class Strings:
         >>> col("s").str.starts_with("ab")
         Expr(starts_with(s, 'ab'))
         """
-        return text_call("starts_with", self.of, prefix)
+        return builtin("starts_with", self.of, prefix)
 
     def ends_with(self, suffix: Any) -> Expr:
         """Does it end with another string?
@@ -198,7 +199,7 @@ class Strings:
         >>> col("s").str.ends_with("yz")
         Expr(ends_with(s, 'yz'))
         """
-        return text_call("ends_with", self.of, suffix)
+        return builtin("ends_with", self.of, suffix)
 
     def contains(self, pattern: Any, *, literal: bool = False) -> Expr:
         """Is a pattern found in it?
@@ -209,8 +210,8 @@ class Strings:
         """
         plain = pattern if literal else _plain(pattern)
         if plain is not None:
-            return text_call("contains", self.of, plain)
-        return text_call("matches", self.of, _regex(pattern))
+            return builtin("contains", self.of, plain)
+        return builtin("matches", self.of, _regex(pattern))
 
     def like(self, pattern: Any) -> Expr:
         r"""As SQL's LIKE: `%` is any string, `_` any character, `\\` takes the next one as it is.
@@ -219,7 +220,7 @@ class Strings:
         >>> col("s").str.like("%.csv")
         Expr(like(s, '%.csv'))
         """
-        return text_call("like", self.of, pattern)
+        return builtin("like", self.of, pattern)
 
     def find(self, piece: Any) -> Expr:
         """The position of the first place where another string is found; null if it is not.
@@ -228,7 +229,7 @@ class Strings:
         >>> col("s").str.find("@")
         Expr(find(s, '@'))
         """
-        return text_call("find", self.of, piece)
+        return builtin("find", self.of, piece)
 
     def count_matches(self, piece: Any) -> Expr:
         """How often another string is found in it, without overlaps.
@@ -237,7 +238,7 @@ class Strings:
         >>> col("s").str.count_matches("/")
         Expr(count_matches(s, '/'))
         """
-        return text_call("count_matches", self.of, piece)
+        return builtin("count_matches", self.of, piece)
 
     def extract(self, pattern: str, group_index: int = 1) -> Expr:
         r"""What a group of a pattern matches (0: all of it), null where nothing does.
@@ -255,7 +256,7 @@ class Strings:
                 f"extract({pattern!r}) has no group {group_index!r}",
                 f"it has {found}: put parentheses around what you want, or group_index=0 for all",
             )
-        return text_call("extract", self.of, checked, group_index)
+        return builtin("extract", self.of, checked, group_index)
 
     def replace(self, pattern: Any, value: Any, *, literal: bool = False, n: int = 1) -> Expr:
         """The first `n` places where a pattern is found become `value`, in which `$1` is a group.
@@ -279,10 +280,10 @@ class Strings:
     def _replaced(self, pattern: Any, value: Any, literal: bool, most: int) -> Expr:
         plain = pattern if literal else _plain(pattern)
         if plain is not None and (literal or not (isinstance(value, str) and "$" in value)):
-            return text_call("replace", self.of, plain, value, most)
+            return builtin("replace", self.of, plain, value, most)
         if not isinstance(value, str):
             raise mistake("replace() by a pattern takes a constant string", "or use literal=True")
-        return text_call("replace_regex", self.of, _regex(pattern), value, most)
+        return builtin("replace_regex", self.of, _regex(pattern), value, most)
 
     # ---- times -----------------------------------------------------------------------------
 
@@ -311,7 +312,7 @@ class Strings:
             return Expr(Cast(self.of.node, kind, strict))
         if not isinstance(format, str) or "%" not in format:
             raise mistake(f"{format!r} is not a format of times", 'such as "%d.%m.%Y %H:%M"')
-        read = text_call("parse_time" if strict else "try_parse_time", self.of, format)
+        read = builtin("parse_time" if strict else "try_parse_time", self.of, format)
         return read if kind is timestamp else Expr(Cast(read.node, kind))
 
 

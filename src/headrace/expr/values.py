@@ -21,7 +21,6 @@ from ..plan.expressions import (
     IsNull,
     KeyHash,
     Literal,
-    TextCall,
     Unary,
 )
 from ..plan.literals import to_literal
@@ -239,7 +238,7 @@ class Expr(Mathematics):
         >>> col("s").length()
         Expr(length(s))
         """
-        return text_call("length", self)
+        return builtin("length", self)
 
     def starts_with(self, prefix: Any) -> Expr:
         """Does a string begin with another?
@@ -247,7 +246,7 @@ class Expr(Mathematics):
         >>> col("s").starts_with("ab")
         Expr(starts_with(s, 'ab'))
         """
-        return text_call("starts_with", self, prefix)
+        return builtin("starts_with", self, prefix)
 
     def ends_with(self, suffix: Any) -> Expr:
         """Does a string end with another?
@@ -255,7 +254,7 @@ class Expr(Mathematics):
         >>> col("s").ends_with("yz")
         Expr(ends_with(s, 'yz'))
         """
-        return text_call("ends_with", self, suffix)
+        return builtin("ends_with", self, suffix)
 
     def contains(self, piece: Any) -> Expr:
         """Does a string have another inside?
@@ -263,7 +262,7 @@ class Expr(Mathematics):
         >>> col("s").contains("mm")
         Expr(contains(s, 'mm'))
         """
-        return text_call("contains", self, piece)
+        return builtin("contains", self, piece)
 
     def upper(self) -> Expr:
         """A string in upper case.
@@ -271,7 +270,7 @@ class Expr(Mathematics):
         >>> col("s").upper()
         Expr(upper(s))
         """
-        return text_call("upper", self)
+        return builtin("upper", self)
 
     def lower(self) -> Expr:
         """A string in lower case.
@@ -279,7 +278,7 @@ class Expr(Mathematics):
         >>> col("s").lower()
         Expr(lower(s))
         """
-        return text_call("lower", self)
+        return builtin("lower", self)
 
 
 def col(name: str) -> Expr:
@@ -346,11 +345,6 @@ def _binary(op: str, left: Any, right: Any) -> Expr:
             fix = ".is_null()" if op == "==" else ".is_not_null()"
             raise mistake(f"{known.node} {op} None is never true", f"use {fix}")
     return Expr(Binary(op, as_node(left), as_node(right)))
-
-
-def text_call(op: str, *operands: Any) -> Expr:
-    """A string function of some operands."""
-    return Expr(TextCall(op, tuple(map(as_node, operands))))
 
 
 def column_or_name(of: Expr | str) -> Expression:

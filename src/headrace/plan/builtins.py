@@ -57,10 +57,10 @@ def _same_number(call: Builtin, kinds: Sequence[DataType]) -> DataType:
 
 def _power(call: Builtin, kinds: Sequence[DataType]) -> DataType:
     """Whole numbers stay whole if the exponent is a constant that is not negative."""
-    exponent = call.operands[1]
-    constant = isinstance(exponent, Literal) and exponent.value is not None
-    whole = kinds[0].is_integer and kinds[1].is_integer and constant
-    return int64 if whole and exponent.value >= 0 else float64  # type: ignore[attr-defined]
+    match call.operands[1]:
+        case Literal(int(exponent), _) if exponent >= 0 and kinds[0].is_integer:
+            return int64
+    return float64
 
 
 def _truncated(call: Builtin, kinds: Sequence[DataType]) -> DataType:

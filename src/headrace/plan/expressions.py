@@ -172,14 +172,6 @@ class Builtin(Expression):
 
 
 @dataclass(frozen=True)
-class TextCall(Builtin):
-    """A function of strings."""
-
-    def __str__(self) -> str:
-        return super().__str__()
-
-
-@dataclass(frozen=True)
 class Call(Expression):
     """One result of a compiled user function; equal calls are made once per row."""
 

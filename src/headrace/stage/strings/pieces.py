@@ -3,10 +3,11 @@ code points; a piece is a view of the same bytes."""
 
 from __future__ import annotations
 
-from headrace.stage.memory.records import compiled
+from headrace.stage.memory.records import compiled, u8s
 from headrace.stage.strings.building import begin_text, end_text, put_piece
 from headrace.stage.strings.words import (
     LENGTH_MASK,
+    SHORT,
     byte_at,
     char_length,
     contains_words,
@@ -114,7 +115,14 @@ def slice_chars(head, tail, offset, length):
 @compiled
 def _find_from(head, tail, by_head, by_tail, start):
     """The first byte from `start` on where a string is found, or -1."""
-    rest_head, rest_tail = slice_words(head, tail, start, head & LENGTH_MASK)
+    count = head & LENGTH_MASK
+    if count > SHORT and by_head & LENGTH_MASK == 1:  # most separators
+        source, wanted = u8s(tail), byte_at(by_head, by_tail, 0)
+        for at in range(start, count):
+            if source[at] == wanted:
+                return at
+        return -1
+    rest_head, rest_tail = slice_words(head, tail, start, count)
     found = find_words(rest_head, rest_tail, by_head, by_tail)
     return found + start if found >= 0 else -1
 
