@@ -1,4 +1,4 @@
-"""The programs of docs/expressions.md print what the page says, and the page names what there is."""
+"""The programs of docs/expressions.md print what the page says; it names every function."""
 
 import re
 import subprocess

@@ -441,6 +441,13 @@ def test_strict_times_of_a_format_name_the_string_and_the_line():
     assert "to_datetime" in "\n".join(caught.value.__notes__)
 
 
+def test_times_that_arrow_cannot_format_name_the_line():
+    rows = hr.read.memory({"d": [2**31 - 1]}).select(s=col("d").cast("date").dt.strftime("%Y"))
+    with pytest.raises(ValueError, match="out of bounds") as caught:
+        rows.head()
+    assert "strftime" in "\n".join(caught.value.__notes__)
+
+
 def test_explain_says_what_is_computed_over_columns():
     said = hr.read.memory({"s": ["a"]}).filter(col("s").str.contains("a+")).explain()
     assert "matches(s, 'a+') (whole columns, by Arrow)" in said

@@ -18,6 +18,9 @@ NUMERALS = st.one_of(
 )
 
 
+FLOATS = st.floats(-1e300, 1e300) | st.just(math.inf)
+
+
 def as_float(s):
     try:
         return float(s)
@@ -81,7 +84,7 @@ def test_strings_become_numbers(function, texts):
 @pytest.mark.compiled
 @given(
     rows=st.lists(
-        st.tuples(st.integers(-(2**63) + 1, 2**63 - 1), st.floats(-1e300, 1e300) | st.just(math.inf)),
+        st.tuples(st.integers(-(2**63) + 1, 2**63 - 1), FLOATS),
         min_size=1,
         max_size=8,
     )

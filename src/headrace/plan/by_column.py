@@ -12,6 +12,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from .builtins import BUILTINS
+from .errors import IN_OPERATOR
 from .expressions import Builtin, Column, Expression, Literal
 from .nodes import MapBatches
 
@@ -55,7 +56,7 @@ class Computation:
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with one more column for each call."""
-        from .column_functions import FUNCTIONS, Unreadable  # Arrow's functions take long to load
+        from .column_functions import FUNCTIONS  # Arrow's functions take long to load
 
         for name, call in self.calls:
             column, *constants = call.operands
@@ -64,9 +65,8 @@ class Computation:
             given = [each.value for each in constants if isinstance(each, Literal)]
             try:
                 made = FUNCTIONS[call.op](values, *given)
-            except Unreadable as error:
-                said = ValueError(f"{error.text!r} is not a time of the format {given[0]!r}")
-                said.add_note(f"in operator {self.where}")
-                raise said from None
+            except ValueError as error:  # Arrow's own errors are such
+                error.add_note(f"{IN_OPERATOR} {self.where}")
+                raise
             rows = rows.append_column(name, made)
         return rows

@@ -11,14 +11,6 @@ import pyarrow.compute as pc
 from .patterns import replacement, with_named_group
 
 
-class Unreadable(Exception):
-    """A string that is not of the format."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-
 def _extract(values: Any, pattern: str, group: int) -> Any:
     found = pc.extract_regex(values, with_named_group(pattern, group))
     return pc.struct_field(found, "found")
@@ -47,7 +39,8 @@ def _parse(values: Any, format: str) -> Any:
     found = _try_parse(values, format)
     lost: Any = pc.and_(pc.is_null(found), pc.is_valid(values))
     if found.null_count != values.null_count:
-        raise Unreadable(values.filter(lost)[0].as_py())
+        text = values.filter(lost)[0].as_py()
+        raise ValueError(f"{text!r} is not a time of the format {format!r}")
     return found
 
 
