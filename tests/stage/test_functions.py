@@ -510,6 +510,20 @@ def catches(x):
         return 0
 
 
+def indexes_in_try(x):
+    try:
+        return (x, 1)[x]
+    except ValueError:
+        return 0
+
+
+def calls_in_try(x):
+    try:
+        return divides_in_try(x)
+    except ValueError:
+        return 0
+
+
 def divides_in_try(x):
     try:
         return 1 // x
@@ -595,6 +609,8 @@ REFUSED = [
     (delegates, "uses `yield from`", "yield from", "loop"),
     (inner_generator, "defines the generator rows() inside", "def rows", "outside"),
     (catches, "catches ZeroDivisionError", "except ZeroDivisionError", "`except ValueError`"),
+    (indexes_in_try, "catches ValueError where an index may raise", "(x, 1)[x]", "in the try"),
+    (calls_in_try, "catches ValueError where 'divides_in_try' may raise", "divides", "in the try"),
     (divides_in_try, "catches ValueError where `//` may raise", "1 // x", "in the try"),
     (two_types, "it returns different types", "return ", "map_batches"),
     (yields_two_types, "it yields different types", "yield ", "map_batches"),

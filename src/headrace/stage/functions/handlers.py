@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterator
+from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
-from headrace.stage.functions.fingerprint import codes, used_globals
+from headrace.stage.functions.fingerprint import codes, is_user_module, used_cells, used_globals
 from headrace.stage.functions.refusals import WAY_OUT, Refusal, line_site
 
 CAUGHT = "ValueError"
@@ -38,8 +39,8 @@ def check_handlers(function: FunctionType) -> None:
                 raise Refusal(
                     what, site, f"write `except ValueError` or `except Exception`, {WAY_OUT}"
                 )
-            for inner in body:
-                other = _other_error(function, inner)
+            for before, inner in pairwise([instruction, *body]):
+                other = _other_error(function, before, inner)
                 if other is not None:
                     what = f"catches ValueError where {other} may raise something else"
                     raise Refusal(what, line_site(code, _line(inner)), f"{_FIX}, {WAY_OUT}")
@@ -77,15 +78,22 @@ def _handlers(code: CodeType) -> Iterator[tuple[dis.Instruction, str, list[dis.I
         yield loaded, caught, body
 
 
-def _other_error(function: FunctionType, instruction: dis.Instruction) -> str | None:
+def _other_error(
+    function: FunctionType, before: dis.Instruction, instruction: dis.Instruction
+) -> str | None:
     """What in an instruction may raise another exception than ValueError."""
     operation, name = instruction.opname, instruction.argval
     if operation == "BINARY_OP" and instruction.argrepr in _DIVISIONS:
         return f"`{instruction.argrepr}`"
+    if operation == "BINARY_SUBSCR" and before.opname != "BUILD_SLICE":
+        return "an index"
     if operation in ("LOAD_GLOBAL", "LOAD_NAME") and name not in _HARMLESS:
         value = used_globals(function).get(name)
-        return repr(name) if value is None or callable(value) else None
-    return None
+    elif operation == "LOAD_DEREF":
+        value = used_cells(function).get(name, 0)
+    else:
+        return None
+    return repr(name) if value is None or callable(value) or is_user_module(value) else None
 
 
 def _line(instruction: dis.Instruction) -> int | None:
