@@ -209,7 +209,8 @@ def join(
     if not isinstance(table, Table):
         raise place.error(
             f"{type(table).__name__} is not a static table",
-            "join with hr.table(...); two streams are put together with union",
+            "join with hr.table(...); put two streams into one, and keep what came by key: "
+            'a.union(b).key_by("id").process(...)',
         )
     if how not in ("inner", "left"):
         raise place.error(f"how={how!r} is not a kind of join", 'use how="inner" or how="left"')

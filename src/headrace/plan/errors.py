@@ -31,6 +31,14 @@ class PipelineError(HeadraceError):
         super().__init__("\n".join(lines))
 
 
+class ExpressionError(TypeError):
+    """What is wrong with an expression, and how to fix it; whoever knows the place adds it."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.what, self.fix = what, fix
+
+
 class StateError(HeadraceError):
     """A saved state that does not fit the pipeline it is given to."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .by_column import ArrowColumns
 from .fusion import chains
 from .nodes import Exchange, Node, OperatorClass, Received, WindowAggregate, consumers, walk
 from .planner import Plan, StagePlan
@@ -124,6 +125,9 @@ def _stage_lines(stage: StagePlan) -> list[str]:
         lines.append(f"  in      {node.name}: {node.detail()}")
     for chain in chains(stage.roots, stage.fuse):
         lines.append(f"  kernel  {' -> '.join(node.name for node in chain)}")
+    for node in walk(stage.roots):
+        if isinstance(node, ArrowColumns):
+            lines.append(f"  columns {node.name}: {node.detail()}")
     for node in stage.roots:
         order = ""
         if stage.is_owned:

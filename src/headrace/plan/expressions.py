@@ -151,13 +151,15 @@ class Unary(Expression):
 
 @_expression
 class Cast(Expression):
-    """A value in another type; what does not fit is an error."""
+    """A value in another type; what does not fit is an error, or null where it is not strict."""
 
     operand: Expression
     type: DataType
+    strict: bool = True
 
     def __str__(self) -> str:
-        return f"cast({self.operand}, {self.type.name})"
+        name = "cast" if self.strict else "try_cast"
+        return f"{name}({self.operand}, {self.type.name})"
 
 
 @_expression
@@ -207,14 +209,27 @@ class IsIn(Expression):
 
 
 @_expression
-class TextCall(Expression):
-    """A string function: length, starts_with, ends_with, contains, upper, lower, concat."""
+class Extreme(Expression):
+    """The least or the greatest of some values, those that are null left out."""
 
-    op: str
+    op: str  # "least" or "greatest"
     operands: tuple[Expression, ...]
 
     def __str__(self) -> str:
         return f"{self.op}({', '.join(map(str, self.operands))})"
+
+
+@_expression
+class Builtin(Expression):
+    """A function of `plan.builtins`; of times, perhaps in a time zone."""
+
+    op: str
+    operands: tuple[Expression, ...]
+    zone: str = ""
+
+    def __str__(self) -> str:
+        said = [*map(str, self.operands), *([f"zone={self.zone}"] if self.zone else [])]
+        return f"{self.op}({', '.join(said)})"
 
 
 @_expression
@@ -240,7 +255,7 @@ class KeyHash(Expression):
         return f"hash({', '.join(map(str, self.operands))})"
 
 
-@dataclass(frozen=True)
+@_expression
 class RowPlace(Expression):
     """The place of a row among all that cross an exchange; made by the planner."""
 
