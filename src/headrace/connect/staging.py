@@ -50,6 +50,7 @@ class StagedSink:
 
     exactly_once = True
     distributed = True
+    keeps_ends = True  # commit takes the end of a batch, and keeps it with what it publishes
     kind: str  # as in write.<kind>
     ending: str  # of the names of staged files
 
@@ -99,8 +100,12 @@ class StagedSink:
             file.add(rows)
             return {"attempt": attempt, "rows": file.rows}
 
-    def commit(self, batch: str, messages: Sequence[Message]) -> None:
-        """Publish what the attempts of the messages staged; nothing if that was done before."""
+    def commit(self, batch: str, messages: Sequence[Message], end: str = "") -> None:
+        """Publish what the attempts of the messages staged; nothing if that was done before.
+
+        end: stands for where the batch ends. One that was published with another end had other
+        rows, and is a DataError.
+        """
         staged: dict[str, int] = {}
         for message in messages:
             name = message["attempt"]
@@ -108,8 +113,8 @@ class StagedSink:
         with self._lock:
             for key in [key for key in self._open if key[0] == batch]:
                 self._finish(key, whole=key[1] in staged)
-            if staged and not self._is_published(batch):
-                self._publish(batch, staged)
+            if staged and not self._is_same(batch, end):
+                self._publish(batch, staged, end)
             shutil.rmtree(self._staging / safe(batch), ignore_errors=True)
 
     def abort(self, batch: str, attempt: str) -> None:
@@ -141,12 +146,25 @@ class StagedSink:
         """How many rows a staged file has; an ArrowException or OSError if it is not finished."""
         raise NotImplementedError
 
-    def _is_published(self, batch: str) -> bool:
+    def _published_end(self, batch: str) -> str | None:
+        """The end with which a batch was published; None if it was not."""
         raise NotImplementedError
 
-    def _publish(self, batch: str, staged: Mapping[str, int]) -> None:
+    def _publish(self, batch: str, staged: Mapping[str, int], end: str) -> None:
         """Publish what attempts have staged, in one step; they are given with their rows."""
         raise NotImplementedError
+
+    def _is_same(self, batch: str, end: str) -> bool:
+        """Was this batch published before? Another one of its name is a DataError."""
+        known = self._published_end(batch)
+        if known is None or known == end:
+            return known is not None
+        raise DataError(
+            f"{self}: batch {batch!r} was published with another end ({known or 'none'}, now "
+            f"{end or 'none'}), so its rows were others: the job has lost what it knew of it\n"
+            "  fix: restore the checkpoint that belongs to what is there, or begin with a new "
+            "checkpoint and an empty place"
+        )
 
     # ---- staged files ------------------------------------------------------------------------
 
@@ -177,7 +195,7 @@ class StagedSink:
         for folder in self._staging.iterdir():
             newest = max(_modified(path) for path in [folder, *folder.rglob("*")])
             old = time.time() - newest > self._keep_staged
-            if old or self._is_published(_unsafe(folder.name)):
+            if old or self._published_end(_unsafe(folder.name)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -222,6 +240,15 @@ def safe(name: str) -> str:
     ('a%2Fb', '%2E%2E')
     """
     return quote(name, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
+
+
+def published_as(batch: str, end: str) -> str:
+    """The name under which a batch is published; no id can have the sign between the two (safe).
+
+    >>> published_as("7", "9f3a"), published_as("7", "")
+    ('7@9f3a', '7')
+    """
+    return f"{safe(batch)}@{end}" if end else safe(batch)
 
 
 def _unsafe(name: str) -> str:

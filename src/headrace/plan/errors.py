@@ -43,5 +43,9 @@ class Unreachable(DataError):
     """What a source reads from does not answer; it may later, so trying again can help."""
 
 
+class SourceChanged(UserWarning):
+    """The files of a source are not those with which a job began that now goes on."""
+
+
 class MemoryBudgetError(HeadraceError):
     """An operator cannot get the memory that it needs to run at all."""

@@ -1,6 +1,8 @@
 """A job's checkpoint folder: Spark's own files, and ours beside them.
 
 headrace.json    what the pipeline was: it must still fit the saved state
+sources.json     which files its sources had, where these are folders that are not watched
+ends.json        where its last batches ended (`ends.py`)
 headrace.lock    held by the job that runs here
 headrace.finished  there is nothing more to do, after a batch query
 headrace/        the plan on its way to the tasks
@@ -15,20 +17,36 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.plan.errors import StateError
+from headrace.connect.files import FileSource
+from headrace.connect.paths import is_url, without_credentials
+from headrace.plan.errors import SourceChanged, StateError
 from headrace.plan.nodes import Process, Received, Source, WindowAggregate, walk
 from headrace.plan.planner import StagePlan
 
+from .ends import HEAD, Ends, Synced, end_of
+from .files import (
+    check_file_system,
+    check_owner,
+    damaged,
+    make_folder,
+    read_sealed,
+    unfit,
+    write_file,
+    write_sealed,
+)
 from .planning import has_ended
 from .temporary import locked, new_folder
 
-FORMAT = 2
+FORMAT = 3
+MOST_NAMES = 3  # that are said of files that have changed
 
 
 class Checkpoint:
@@ -36,24 +54,33 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.is_temporary = path is None
-        if path is not None and "://" in str(path) and not str(path).startswith("file://"):
-            raise StateError(
-                f"checkpoint={str(path)!r}: only folders of a file system are supported\n"
-                "  fix: give a folder that all machines see under the same path"
-            )
-        if path is None:
-            self.folder = new_folder("headrace-checkpoint-")
-        else:
-            self.folder = Path(str(path).removeprefix("file://")).expanduser().resolve()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder = new_folder("headrace-checkpoint-") if path is None else _local(path)
+        make_folder(self.folder)
+        check_owner(self.folder)
         self._agreed: dict[str, Any] = {}
-        held = locked(self.folder)
+        try:
+            held = locked(self.folder)
+        except OSError as error:
+            raise unfit(self.folder, f"it has no locks ({error.strerror})") from None
         if held is None:
             raise StateError(
                 f"another job runs on the checkpoint {self.folder}\n"
                 "  fix: stop it, or give this job a checkpoint of its own"
             )
         self._lock = held
+        self._ends = Ends(self.folder / "ends.json")
+        self._synced: Synced | None = None
+        try:
+            if not self.is_temporary:
+                check_file_system(self.folder)
+        except BaseException:
+            held.close()
+            raise
+
+    @property
+    def lasting(self) -> bool:
+        """Must it outlive a machine that crashes?"""
+        return not self.is_temporary
 
     @property
     def spark(self) -> Path:
@@ -126,24 +153,53 @@ class Checkpoint:
         now = describe(stages)
         if not path.exists():
             identity, shards = uuid.uuid4().hex[:12], shards or default()
-            made = {"format": FORMAT, "id": identity, "shards": shards, "pipeline": now}
-            self._agree(made)
+            self._keep_files(stages)
+            self._agree({"format": FORMAT, "id": identity, "shards": shards, "pipeline": now})
             return identity, shards
-        saved = json.loads(path.read_text())
-        if saved["format"] != FORMAT:
-            raise StateError(
-                f"the checkpoint {self.folder} has format {saved['format']}, this version reads "
-                f"{FORMAT}"
-            )
+        saved = self._saved(path)
         _compare(self.folder, saved["pipeline"], now)
+        self._compare_files(stages)
         self._agree({**saved, "pipeline": now})
         if shards is not None and _last(self.spark / "offsets") is None and not self.moved:
             self._agree({**self._agreed, "shards": shards})
         return saved["id"], self._agreed["shards"]
 
+    def _saved(self, path: Path) -> dict[str, Any]:
+        try:
+            other = json.loads(path.read_bytes()).get("format", FORMAT)  # sealed, it is inside
+        except (ValueError, AttributeError):
+            other = FORMAT
+        saved: dict[str, Any] = read_sealed(path) if other == FORMAT else {"format": other}
+        if saved["format"] != FORMAT:
+            raise StateError(
+                f"the checkpoint {self.folder} has format {saved['format']}, this version reads "
+                f"{FORMAT}\n  fix: begin with a new checkpoint"
+            )
+        return saved
+
     def _agree(self, agreed: dict[str, Any]) -> None:
-        _write(self.folder / "headrace.json", agreed)
+        write_sealed(self.folder / "headrace.json", agreed)
         self._agreed = agreed
+
+    # ---- the files of sources ------------------------------------------------------------------
+
+    @property
+    def _files(self) -> Path:
+        return self.folder / "sources.json"
+
+    def _keep_files(self, stages: Sequence[StagePlan]) -> None:
+        found = {name: source.files() for name, source in _file_sources(stages).items()}
+        if found:
+            write_sealed(self._files, found, lasting=self.lasting)
+
+    def _compare_files(self, stages: Sequence[StagePlan]) -> None:
+        """A folder that is not watched should be what it was: its files are known by position."""
+        sources = _file_sources(stages)
+        if not sources:
+            return
+        for name, before in read_sealed(self._files).items():
+            if name in sources:
+                compare_files(sources[name], before)
 
     def change_shards(self, shards: int) -> None:
         """Begin the next generation: all shards have left their state in `moving`."""
@@ -164,7 +220,7 @@ class Checkpoint:
 
     def finish(self) -> None:
         """A batch query is over, and committed."""
-        (self.folder / "headrace.finished").touch()
+        write_file(self.folder / "headrace.finished", b"", lasting=self.lasting)
 
     def has_finished(self) -> bool:
         """Were all sources read to their ends, and the last batch committed?"""
@@ -178,9 +234,79 @@ class Checkpoint:
         last = _last(self.spark / "commits")
         if last is None or last != _last(self.spark / "offsets"):
             return None
-        lines = (self.spark / "offsets" / str(last)).read_text().splitlines()
-        found: dict[str, Any] = json.loads(lines[2])
+        path = self.spark / "offsets" / str(last)
+        try:
+            found: dict[str, Any] = json.loads(path.read_text().splitlines()[HEAD])
+        except (ValueError, IndexError):
+            raise damaged(path, "it is not what Spark wrote") from None
         return found
+
+    def publishing(self, batch_id: int, number: int) -> str:
+        """What stands for the end of a batch that will be published now.
+
+        All that Spark has written is safe on the disk then; what was published with another end
+        is a StateError.
+        """
+        path = self.spark / "offsets" / str(batch_id)
+        if not path.exists():
+            return ""  # a batch query has none
+        end = end_of(path)
+        if self.lasting:
+            if self._synced is None:
+                self._synced = Synced(self.spark)
+            self._synced.sync()
+            self._ends.keep(number, end)
+        return end
+
+
+def _local(path: str | os.PathLike[str]) -> Path:
+    """The folder that a user names."""
+    text = re.sub("^file:(//)?(?=/)", "", os.fspath(path))
+    if is_url(text):
+        raise StateError(
+            f"checkpoint={without_credentials(text)!r}: only folders of a file system are "
+            "supported\n  fix: give a folder that all machines see under the same path"
+        )
+    return Path(text).expanduser().resolve()
+
+
+def _file_sources(stages: Sequence[StagePlan]) -> dict[str, FileSource]:
+    nodes = [node for stage in stages for node in stage.inputs if isinstance(node, Source)]
+    return {n.name: n.connector for n in nodes if isinstance(n.connector, FileSource)}
+
+
+def compare_files(source: FileSource, before: dict[str, Sequence[int]]) -> None:
+    """Files that were replaced are a StateError; others that came or went are warned of."""
+    now = source.files()
+    both = [name for name in before if name in now]
+    resized = [name for name in both if now[name][0] != before[name][0]]
+    if resized:
+        raise StateError(
+            f"{source}: {_named(resized)} changed since the checkpoint was made, so what was read "
+            "of them is not there any more\n  fix: put the files of before back, or begin with a "
+            "new checkpoint"
+        )
+    changes = {
+        "are new": [name for name in now if name not in before],
+        "are gone": [name for name in before if name not in now],
+        "were written again": [name for name in both if now[name][1] != before[name][1]],
+    }
+    said = [f"{_named(names)} {what}" for what, names in changes.items() if names]
+    if said:
+        warnings.warn(
+            f"{source}: since the checkpoint was made, {'; '.join(said)}. A folder that is not "
+            "watched is read in the order of names: what comes before the place that was reached, "
+            "or behind the end, is not read.\n  fix: read the folder with watch=True, or begin "
+            "with a new checkpoint",
+            SourceChanged,
+            stacklevel=2,
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    few = ", ".join(sorted(names)[:MOST_NAMES])
+    more = len(names) - MOST_NAMES
+    return f"{few} and {more} more" if more > 0 else few
 
 
 def describe(stages: Sequence[StagePlan]) -> dict[str, Any]:
@@ -229,15 +355,6 @@ def _compare(folder: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
             "  fix: undo the change (stateful operators keep their place with name=), or begin "
             "with a new checkpoint"
         )
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    waiting = path.with_suffix(".part")
-    with open(waiting, "w") as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(waiting, path)
 
 
 def _last(folder: Path) -> int | None:

@@ -21,13 +21,14 @@ from .batch_query import BatchQuery
 from .checkpoint import Checkpoint
 from .errors import carried, of_spark
 from .explain import explain_on_spark
-from .frames import Frames, with_files
+from .frames import Frames, told_place, with_files
 from .planning import write_times
 from .progress import Counts, SparkProgress
 from .query import all_letters
 from .session import left_alone, open_session, own_session
-from .shipment import Shipment, send, without_sinks
+from .shipment import Shipment, forget, send, without_sinks
 from .sinks import DriverSinks
+from .told_times import forget_from
 from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
 
 AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
@@ -170,14 +171,16 @@ class SparkJob:
             state=str(self._checkpoint.state),
             capacity=self._capacity,
             compiled=self._compiled,
+            lasting=self._checkpoint.lasting,
+            streaming=not self._frames.are_one_batch,
             idle=self._idle,
             moving=moving,
             moved=self._checkpoint.moved,
             start=self._checkpoint.start,
         )
-        path = str(send(self._shipment, self._checkpoint.plans))
+        address = send(self._shipment, self._checkpoint.plans)
         session = (self._frames.own_session if self._frames else own_session)(spark, shards)
-        letters = all_letters(session, self._shipment, self._frames, path)
+        letters = all_letters(session, self._shipment, self._frames, address)
         if self._frames.are_one_batch:
             return BatchQuery(letters, self._commit)
         writer = letters.writeStream.outputMode("append").foreachBatch(self._commit)
@@ -193,6 +196,7 @@ class SparkJob:
         """Runs the batch and commits it; an exception here leaves it uncommitted."""
         started = time.perf_counter()
         try:
+            self._forget_told(batch_id)
             rows = frame.toArrow()
             columns = [rows[name].to_pylist() for name in Letter._fields]
             letters = [Letter(*row) for row in zip(*columns)]
@@ -204,7 +208,8 @@ class SparkJob:
                 number = batch_id + 1 if self._frames else letters[0].batch
                 name = self._shipment.batch_name(number)
                 results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
-                self._sinks.commit(name, results)
+                end = self._checkpoint.publishing(batch_id, number)
+                self._sinks.commit(name, results, end)
                 self._keep_times([x for x in letters if x.kind == TIMES])
             self._counts.add(x for x in letters if x.kind == METRICS)
             self._forget_moved(letters, batch_id)
@@ -229,6 +234,12 @@ class SparkJob:
         if self._shards_heard >= self._shipment.keyed_shards:
             self._taken_over = batch_id
 
+    def _forget_told(self, batch_id: int) -> None:
+        """Forget what a batch has told in another life: it may have been planned otherwise."""
+        assert self._shipment is not None
+        if self._frames:
+            forget_from(told_place(self._shipment), batch_id + 1)
+
     def _keep_times(self, letters: list[Letter]) -> None:
         """Write down what tasks have seen of time, for the planner of the next batch."""
         assert self._checkpoint is not None
@@ -240,7 +251,8 @@ class SparkJob:
             if known is None or (largest is not None and largest > known):
                 found[channel] = largest
         if letters:
-            write_times(self._checkpoint.times, letters[0].batch, times)
+            place, lasting = self._checkpoint.times, self._checkpoint.lasting
+            write_times(place, letters[0].batch, times, lasting=lasting)
 
     # ---- the outside ---------------------------------------------------------------------------
 
@@ -359,6 +371,8 @@ class SparkJob:
         self._ended = time.perf_counter()
         self._sinks.close()
         if self._checkpoint is not None:
+            forget(self._checkpoint.plans)
+            self._stop_file.unlink(missing_ok=True)
             if self._taken_over is not None:
                 self._checkpoint.forget_moved(self._taken_over)
             self._checkpoint.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -13,7 +11,7 @@ from .archive import java_options
 from .errors import SparkError
 from .java import NoJava, find_java, use_java
 from .package import is_local, ship
-from .temporary import locked, new_folder
+from .temporary import folder_of_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,16 +107,7 @@ def _quietly(begin: Any) -> Any:
     """Start Java with its messages in a file: it says a lot when it starts, and Python workers of
     Spark talk through it. If it does not start, the end of the file says why.
     """
-    folder = new_folder("headrace-spark-")
-    lock = locked(folder)  # as long as this process lives
-
-    def remove() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            lock.close()
-
-    atexit.register(remove)
-    path = folder / "java.log"
+    path = folder_of_process("headrace-spark-") / "java.log"
     sys.stderr.flush()
     kept = os.dup(2)
     with open(path, "wb") as log:
