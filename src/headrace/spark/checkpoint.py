@@ -55,7 +55,13 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.is_temporary = path is None
         self.folder = new_folder("headrace-checkpoint-") if path is None else _local(path)
-        make_folder(self.folder)
+        try:
+            make_folder(self.folder)
+        except OSError as error:
+            raise StateError(
+                f"the checkpoint {self.folder} cannot be made: {error.strerror}\n"
+                "  fix: give a folder that can be written"
+            ) from None
         check_owner(self.folder)
         self._agreed: dict[str, Any] = {}
         try:
