@@ -37,6 +37,12 @@ def query_of_task(shipment: Shipment) -> str:
     return found
 
 
+def may_try_again(shipment: Shipment) -> bool:
+    """Will Spark run this task again if it fails now?"""
+    context = TaskContext.get()
+    return context is not None and context.attemptNumber() + 1 < shipment.attempts
+
+
 def _property(name: str, what: str) -> str:
     context = TaskContext.get()
     found = context.getLocalProperty(name) if context is not None else None

@@ -31,7 +31,7 @@ from headrace.plan.errors import SourceChanged, StateError
 from headrace.plan.nodes import Process, Received, Source, WindowAggregate, walk
 from headrace.plan.planner import StagePlan
 
-from .ends import HEAD, Ends, Synced, end_of
+from .ends import HEAD, Ends, Synced, drop_torn, end_of
 from .files import (
     check_file_system,
     check_owner,
@@ -163,6 +163,8 @@ class Checkpoint:
             self._agree({"format": FORMAT, "id": identity, "shards": shards, "pipeline": now})
             return identity, shards
         saved = self._saved(path)
+        self._agreed = saved
+        drop_torn(self.spark)
         _compare(self.folder, saved["pipeline"], now)
         self._compare_files(stages)
         self._agree({**saved, "pipeline": now})

@@ -81,3 +81,19 @@ class Synced:
         for folder in changed:
             sync(folder)
         self._seen = found
+
+
+def drop_torn(spark: Path) -> None:
+    """Remove what Spark was writing when the machine crashed: names without content.
+
+    Offsets are safe before a batch is published, and a commit is but a note that it was: a batch
+    whose offsets or commit are torn is planned, or run, again.
+    """
+    for folder in (spark / "offsets", spark / "commits"):
+        numbers = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+        last = folder / str(max(numbers, default=0))
+        if last.exists() and not last.stat().st_size:
+            last.unlink()
+    for path in spark.rglob(".*.crc"):  # Hadoop does without a checksum, but not with half of one
+        if not path.stat().st_size:
+            path.unlink()

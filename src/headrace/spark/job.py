@@ -19,13 +19,13 @@ from headrace.plan.planner import Plan, StagePlan
 
 from .batch_query import BatchQuery
 from .checkpoint import Checkpoint
-from .errors import carried, of_spark
+from .errors import carried, is_busy, of_spark
 from .explain import explain_on_spark
 from .frames import Frames, told_place, with_files
 from .planning import write_times
 from .progress import Counts, SparkProgress
 from .query import all_letters
-from .session import left_alone, open_session, own_session
+from .session import attempts, left_alone, open_session, own_session
 from .shipment import Shipment, forget, send, without_sinks
 from .sinks import DriverSinks
 from .told_times import forget_from
@@ -34,6 +34,7 @@ from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
 AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
 BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
+MOST_RESTARTS = 3  # of a query whose Python processes are slow to start
 
 
 class SparkJob:
@@ -54,6 +55,8 @@ class SparkJob:
         self._stopping = False
         self._left_alone: list[str] = []
         self._query: Any = None
+        self._restart: Callable[[], Any] | None = None
+        self._restarts = 0
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
         self._identity, self._batch_rows = "", BATCH_ROWS
@@ -127,7 +130,8 @@ class SparkJob:
             self._move(spark, before, shards)
         self._stop_file.unlink(missing_ok=True)
         self._batch_rows = batch_rows or BATCH_ROWS
-        self._query = self._write(spark, shards or before, trigger)
+        self._restart = lambda: self._write(spark, shards or before, trigger)
+        self._query = self._restart()
         self.status = "running"
         return True
 
@@ -145,11 +149,11 @@ class SparkJob:
                 "keeps the positions of its DataFrames for that number alone\n"
                 f"  fix: leave shards= out or at {before}, or begin with a new checkpoint"
             )
-        query = self._query = self._write(spark, before, None, moving=self._checkpoint.moving)
+        moving = self._checkpoint.moving
+        self._restart = lambda: self._write(spark, before, None, moving=moving)
+        self._query = self._restart()
         try:
-            query.processAllAvailable()
-        except Exception as error:
-            self._raise(error)
+            self._finish_planned()
         finally:
             self._stop_query()
             self._query = None
@@ -171,6 +175,7 @@ class SparkJob:
             state=str(self._checkpoint.state),
             capacity=self._capacity,
             compiled=self._compiled,
+            attempts=attempts(spark.sparkContext),
             lasting=self._checkpoint.lasting,
             streaming=not self._frames.are_one_batch,
             idle=self._idle,
@@ -332,10 +337,11 @@ class SparkJob:
 
     def _look(self) -> None:
         """Has the query failed, ended, or been asked to stop?"""
-        query = self._query
         try:
-            over = query.awaitTermination(WAIT_SECONDS)
+            over = self._query.awaitTermination(WAIT_SECONDS)
         except Exception as error:
+            if self._begins_again(error):
+                return
             self._raise(error)
         if over:
             self._close("finished" if self._has_ended() else "stopped")
@@ -343,12 +349,28 @@ class SparkJob:
             self._stop_query()
             self._close("finished")
         elif self._stopping:
-            try:
-                query.processAllAvailable()
-            except Exception as error:
-                self._raise(error)
+            self._finish_planned()
             self._stop_query()
             self._close("finished" if self._has_ended() else "stopped")
+
+    def _finish_planned(self) -> None:
+        """Wait until the query has done all that there is to do."""
+        while True:
+            try:
+                self._query.processAllAvailable()
+                return
+            except Exception as error:
+                if not self._begins_again(error):
+                    self._raise(error)
+
+    def _begins_again(self, error: Exception) -> bool:
+        """Start the query once more where a Python process was too slow: it goes on from before."""
+        if self._error is not None or not is_busy(error) or self._restarts >= MOST_RESTARTS:
+            return False
+        assert self._restart is not None
+        self._restarts += 1
+        self._query = self._restart()
+        return True
 
     def _has_ended(self) -> bool:
         assert self._checkpoint is not None

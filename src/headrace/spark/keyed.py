@@ -21,6 +21,7 @@ from headrace.plan.nodes import Received
 from headrace.plan.planner import StagePlan
 from headrace.stage.stage import Stage
 
+from .batches import may_try_again
 from .errors import carry
 from .moving import merged, read_parts, write_part
 from .running import StageTask
@@ -60,9 +61,9 @@ class KeyedLevel:
                     yield from self._run(plan, shard, given, saved)
             if self._state is not None:
                 self._state.publish(saved)
-        except PASSING:
-            raise
         except Exception as error:
+            if isinstance(error, PASSING) and may_try_again(self._shipment):
+                raise
             label, batch = self._shipment.labels[shard], letters[0].batch if letters else 0
             yield Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, carry(error))
 

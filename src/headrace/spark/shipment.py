@@ -48,6 +48,7 @@ class Shipment:
     compiled: bool
     lasting: bool = False  # what is written outlives a machine that crashes
     streaming: bool = True  # batch follows batch; False: there is but one
+    attempts: int = 1  # that Spark gives a task before it gives up
     shared: bool = False  # it is a DataFrame, which users run as they like: no job of ours
     idle: float | None = None  # seconds after which a silent channel holds no windows back
     moving: str = ""  # the folder into which shards leave their state; nothing is read

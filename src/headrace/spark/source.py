@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,8 @@ from headrace.plan.errors import Unreachable
 from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import StagePlan
 
-from .batches import batch_of_task
-from .errors import carry
+from .batches import batch_of_task, may_try_again
+from .errors import FromPlanner, carry
 from .planning import Offset, Planner, first_offset, knows_times, unpaced
 from .shipment import Address, Shipment, receive, sender_of_channel
 from .wire import (
@@ -116,9 +117,20 @@ class HeadraceReader(DataSourceStreamReader):
 
     # ---- in the planner's process --------------------------------------------------------------
 
+    @contextmanager
+    def _packed_errors(self) -> Iterator[None]:
+        """What the driver of a job raises again must get through Java to it."""
+        try:
+            yield
+        except Exception as error:
+            if self._shipment.shared:  # there is no driver of ours
+                raise
+            raise FromPlanner(error) from None
+
     def initialOffset(self) -> Offset:
         """See DataSourceStreamReader."""
-        return first_offset(self._shipment)
+        with self._packed_errors():
+            return first_offset(self._shipment)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """See DataSourceStreamReader."""
@@ -126,7 +138,8 @@ class HeadraceReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """See DataSourceStreamReader."""
-        return self._planning().next_offset(start)
+        with self._packed_errors():
+            return self._planning().next_offset(start)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """A task for each split of each channel that has moved."""
@@ -178,9 +191,9 @@ def posted(shipment: Shipment, batch: int, letters: Iterator[Letter]) -> Iterato
     try:
         for bundle in bundles(letters):
             yield to_record_batch(bundle)
-    except PASSING:
-        raise
     except Exception as error:
+        if isinstance(error, PASSING) and may_try_again(shipment):
+            raise
         label, payload = shipment.labels[0], carry(error)
         told = Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, payload)
         yield to_record_batch([told])
