@@ -27,6 +27,7 @@ from headrace.plan.planner import StagePlan
 from .errors import SparkError
 from .files import check_owner, make_folder, write_file
 from .mapped import dumps, loads
+from .unsendable import unsendable
 from .wire import DRIVER, shard_labels
 
 
@@ -202,7 +203,11 @@ def send(shipment: Shipment, folder: Path) -> Address:
     forget(folder)
     make_folder(folder, lasting=False)
     path = folder / f"plan-{shipment.token}.pickle"
-    packed, secrets = dumps(shipment, folder, path.stem)
+    try:
+        packed, secrets = dumps(shipment, folder, path.stem)
+    except Exception as error:
+        forget(folder)
+        raise unsendable((r for s in shipment.stages for r in s.roots), error) from None
     content = pickle.dumps((list(sys.path), packed))
     write_file(path, content, lasting=False)
     return Address(str(path), hashlib.sha256(content).hexdigest(), secrets)
