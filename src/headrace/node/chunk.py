@@ -55,7 +55,7 @@ class Chunk:
         stride, columns = block_stride(template), len(template.offsets)
         self.blocks = [self.address + k * stride for k in range(blocks)]
         for block in self.blocks:
-            start_block_at(block + _BLOCK, template.address, columns)
+            start_block_at(block + _BLOCK, template.address, columns, template.text)
 
     def __contains__(self, address: int) -> bool:
         return self.address <= address < self.address + self.bytes

@@ -47,7 +47,7 @@ def shortened(error: Exception) -> Exception:
 
 
 def _one_row(block: Block, row: int) -> Block:
-    single = Block.allocate(block.layout, 1)
+    single = Block.allocate(block.layout, 1, borrows=True)
     gather(block, np.array([row], np.int32), single)
     return single
 

@@ -47,7 +47,9 @@ class Input(Unit):
 
     def new_block(self) -> Block:
         """A block to be filled."""
-        return self._spare.pop() if self._spare else Block.allocate(self.layout, self.capacity)
+        if self._spare:
+            return self._spare.pop()
+        return Block.allocate(self.layout, self.capacity, borrows=True)
 
     def recycle(self, block: Block) -> None:
         """See Unit."""

@@ -24,11 +24,11 @@ from .strings.text import words
 from .strings.words import View
 from .support import forget_frame
 from .tables import StoreFunctions, load_table, store_functions
-from .task import CONSUMED, IN_ROW, NEED_MEMORY, NOT_SELECTED, Task
+from .task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
 from .windows import OpenWindows
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
-ROW_TEXT = 32  # bytes of strings that a row makes, roughly
+ROW_TEXT = 1 << 12  # bytes of strings that a row makes; what is more comes from malloc
 
 
 Tables = dict[int, KeyedStore]  # static tables that are loaded, by the id of their join
@@ -77,12 +77,10 @@ class Kernel:
         self.functions: StoreFunctions  # of the state, where there is one
         self.windows: OpenWindows | None = None
         self._free: list[Block] = []
-        self._row_heaps: tuple[int, list[Any]] | None = None  # of a row that is suspended
         self.output = self._new_block(chain.last.schema)
         self.late_output = None if chain.late_schema is None else self._new_block(chain.late_schema)
         self._loaded: Tables = {} if tables is None else tables
         self._tables = [self._table(node, k) for k, node in enumerate(self.made.tables)]
-        self._constants: list[Any] = [heap for table in self._tables for heap in table.heaps]
         self._prepare(module)
 
     # ---- memory ------------------------------------------------------------------------------
@@ -112,6 +110,10 @@ class Kernel:
             task.known = self._zeros(max(first.count, 1), np.int64)
         if made.uses_hashes:
             task.hashes = self._zeros(self.capacity + 1, np.int64)
+        if made.resources.creates_text:
+            heap = new_heap(ROW_TEXT)
+            self._memory.append(heap)
+            task.heap = heap.address
         self._prepare_literals()
         for k, table in enumerate(self._tables):
             task.tables[k] = table.header.address
@@ -132,8 +134,7 @@ class Kernel:
         table = View.allocate(len(literals))
         size = sum(len(str(literal.value)) * 4 + 16 for literal in literals)
         heap = new_heap(size)
-        self._memory.append(table)
-        self._constants.append(heap)
+        self._memory += [table, heap]
         for literal, at in literals.items():
             table[at].head, table[at].tail = words(literal.value, heap)
         self.task.literals = table.address
@@ -201,49 +202,24 @@ class Kernel:
 
     def start(self, block: Block) -> None:
         """Begin with a block of input."""
-        self.block, self._row_heaps = block, None
+        self.block = block
         self._input.value, self._row.value = block.address, 0
         self._first.value, self._last.value = 0, block.rows
         self._selected.value = NOT_SELECTED
 
     def run(self) -> int:
         """CONSUMED, or OUTPUT_FULL with rows to be taken from an output."""
-        if self.block.heaps:
-            if self.output.layout.has_views:
-                self.output.hold(self.block.heaps)
-            if self.late_output is not None:
-                self.late_output.hold(self.block.heaps)
         self._bind_outputs()
         answer = self._rows(self._address)
         while answer == NEED_MEMORY:
-            self._hold_state()
             self.make_room()
             answer = self._rows(self._address)
-        self._hold_state()
         return answer
-
-    def _hold_state(self) -> None:
-        """What was yielded may be a string of the state."""
-        if self.store is not None and self.store.heaps:
-            self.output.hold(self.store.heaps)
 
     def _bind_outputs(self) -> None:
         self._out.value = self.output.address
         if self.late_output is not None:
             self.task.late_output = self.late_output.address
-        for block in (self.output, self.late_output) if self._constants else ():
-            if block is not None and block.layout.has_views:
-                block.hold(self._constants)
-        if self.made.resources.creates_text:
-            self._bind_heap()
-
-    def _bind_heap(self) -> None:
-        """Strings made in rows live as long as the block they go to; a window keeps copies."""
-        windowed = self.chain.windowed is not None
-        heap = new_heap(self.capacity * ROW_TEXT) if windowed else self.output.heap
-        self._heap, self.task.heap = heap, heap.address
-        if self.late_output is not None:
-            self.late_output.hold([heap])
 
     def make_room(self) -> None:
         """What the kernel asked for when it answered NEED_MEMORY."""
@@ -270,16 +246,7 @@ class Kernel:
         taken, self.output = self.output, self._free.pop() if self._free else None
         if self.output is None:
             self.output = self._new_block(self.chain.last.schema)
-        self._keep_row_heaps(taken)
         return taken
-
-    def _keep_row_heaps(self, taken: Block) -> None:
-        """A row that goes on still uses strings made in the block that it began in."""
-        row = self.task.row
-        if self.task.suspended != IN_ROW:
-            self._row_heaps = None
-        elif self._row_heaps is None or self._row_heaps[0] != row:
-            self._row_heaps = row, taken.heaps
 
     def take_late(self) -> Block:
         """The block of late rows, likewise."""
@@ -312,8 +279,6 @@ class Kernel:
 
     def run_fire(self) -> int:
         """CONSUMED, or OUTPUT_FULL with rows to be taken from the output."""
-        for store in self._due:
-            self.output.hold(store.heaps)
         self._bind_outputs()
         answer = self._advance(self._address)
         while answer == NEED_MEMORY:

@@ -82,7 +82,7 @@ class _Alone:
         self._chain, self._clock = Chain((node,), node.inputs[0].schema), clock
         self._compiled, self._tables = compiled, tables
         self._begin()
-        self._nothing = Block.allocate(Layout.of(self._chain.input), 1)
+        self._nothing = Block.allocate(Layout.of(self._chain.input), 1, borrows=True)
         self.rows_in = self.rows_out = self.ns = 0
 
     def _begin(self) -> None:
@@ -158,7 +158,7 @@ class OperatorSampler:
                 return
             self._alone.append(_Alone(node, self._compiled, self._tables, self._clock))
         layout = Layout.of(self._nodes[0].inputs[0].schema)
-        block = Block.allocate(layout, SAMPLE_ROWS)
+        block = Block.allocate(layout, SAMPLE_ROWS, borrows=True)
         Feed(layout, sample.rows).fill(block, 0, min(sample.rows.num_rows, self._most))
         if sample.on_time:
             BlockRecord(block.address).unmarked = block.capacity

@@ -17,7 +17,7 @@ import numpy as np
 
 from .memory.instructions import clear_bytes, prefetch
 from .memory.records import LINE, compiled, i32s, i64, i64s, line, record
-from .strings.heap import Heap, new_heap
+from .strings.heap import Heap, empty_heap, new_heap
 from .strings.words import SHORT, byte_length, equal_words, keep_words
 
 TAG = 0xFFFFFFFF  # the low half of a hash
@@ -165,6 +165,8 @@ def clear_store(store):
     store.changes = 0
     store.old_index = 0
     store.window = NO_WINDOW
+    if store.heap != 0:
+        empty_heap(Heap(store.heap))
     clear_bytes(store.index, (store.mask + 1) * SLOT_BYTES)
 
 
@@ -239,12 +241,6 @@ class KeyedStore:
         self._use_index(FIRST_SLOTS)
         self._add_chunks()
         if self.keeps_text:
-            self._add_heap(HEAP_BYTES)
-
-    def leave_strings(self) -> None:
-        """The bytes of strings go to whoever still reads them; new ones get new memory."""
-        if self.keeps_text:
-            self.heaps = []
             self._add_heap(HEAP_BYTES)
 
     @property

@@ -67,7 +67,7 @@ class StoreFunctions:
         self, store: KeyedStore, columns: Layout, rows: pa.RecordBatch, *, replace: bool
     ) -> int | None:
         """Enter rows; gives the number of a row whose key was there and may not be replaced."""
-        block, feed = Block.allocate(columns, BATCH), Feed(columns, rows)
+        block, feed = Block.allocate(columns, BATCH, borrows=True), Feed(columns, rows)
         for start in range(0, rows.num_rows, BATCH):
             feed.fill(block, start, min(BATCH, rows.num_rows - start))
             row = 0
@@ -87,7 +87,7 @@ class StoreFunctions:
         parts = []
         for start in range(0, max(len(numbers), 1), BATCH):
             some = np.ascontiguousarray(numbers[start : start + BATCH], np.int32)
-            block = Block.allocate(hashed, BATCH)
+            block = Block.allocate(hashed, BATCH, borrows=True)
             self._save(store.header.address, some.ctypes.data, len(some), block.address)
             parts.append(to_arrow(block))
         rows = pa.concat_batches(parts)

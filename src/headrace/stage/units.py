@@ -199,7 +199,7 @@ class BatchesUnit(Unit):
         for batch in self._checked(self.node.function(self._rows)):
             feed = Feed(self.layout, batch)
             for start in range(0, feed.rows, self.capacity):
-                block = Block.allocate(self.layout, self.capacity)
+                block = Block.allocate(self.layout, self.capacity, borrows=True)
                 feed.fill(block, start, min(self.capacity, feed.rows - start))
                 self._blocks.append(block)
                 self.counters.rows_out += block.rows

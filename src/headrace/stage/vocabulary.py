@@ -64,7 +64,7 @@ from .store import (
     prefetch_slot,
 )
 from .strings.hashing import combine, hash_float, hash_int, hash_words
-from .strings.heap import Heap
+from .strings.heap import Heap, empty_heap, has_overflown
 from .strings.letter_case import lower_words, upper_words
 from .strings.text import blob, text, words
 from .strings.words import (
@@ -129,6 +129,7 @@ __all__ = [
     "contains_words",
     "copies_marks",
     "copy_record",
+    "empty_heap",
     "ends_with_words",
     "entry_address",
     "entry_at",
@@ -145,6 +146,7 @@ __all__ = [
     "float_to_int",
     "floor_divide",
     "frame_bytes",
+    "has_overflown",
     "hash_float",
     "hash_int",
     "hash_words",

@@ -89,8 +89,6 @@ class OpenWindows:
         """Forget windows; their memory is used again."""
         self._due[: len(stores)] = [store.header.address for store in stores]
         _by_host(close_panes)(self.panes, len(stores))
-        for store in stores:
-            store.leave_strings()
         self.trim()
 
     def trim(self) -> None:

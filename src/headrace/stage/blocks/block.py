@@ -2,8 +2,10 @@
 
 A block is a preamble of one cache line (`BlockRecord`), a `ColumnRef` for each column, and then
 the columns: values of a fixed width from the start of a cache line on and, where the column is
-nullable, a validity byte for each row. Texts are 16-byte views (`text.View`); their bytes lie in
-*heaps*, which the block keeps alive.
+nullable, a validity byte for each row. Texts are 16-byte views (`words.View`). The bytes of long
+ones lie in the block itself, in a heap behind the columns: whoever writes a row copies them there,
+so a block is handed on, recycled and counted as one thing. Only a block that rows of Arrow are
+copied into may *borrow* theirs from objects that it keeps alive (`hold`).
 
     >>> from headrace.plan.schema import Schema
     >>> block = Block.allocate(Layout.of(Schema.of({"user": int, "score": float})), capacity=4)
@@ -32,8 +34,8 @@ from headrace.stage.blocks.layout import (
     Template,
 )
 from headrace.stage.memory.kinds import aligned
-from headrace.stage.memory.records import LINE, compiled, i16s, i32s, i64s, u8s
-from headrace.stage.strings.heap import Heap, new_heap
+from headrace.stage.memory.records import LINE, compiled, i16s, i32s, i64s, interpreted, u8s
+from headrace.stage.strings.heap import Heap, empty_heap, start_heap
 from headrace.stage.strings.words import views
 
 __all__ = [
@@ -47,12 +49,12 @@ __all__ = [
     "scatter",
 ]
 
-HEAP_BYTES = 1 << 16  # of a block's own heap, before it goes on with malloc
+HEAP_HEADER = Heap.size
 
 
 @compiled
-def start_block_at(base, template_address, count):
-    """Write the start of an empty block at an address on a cache line."""
+def start_block_at(base, template_address, count, text):
+    """Write the start of an empty block at an address on a cache line; its heap has `text` bytes."""
     template, block = BlockRecord(template_address), BlockRecord(base)
     block.rows = 0
     block.capacity = template.capacity
@@ -61,6 +63,10 @@ def start_block_at(base, template_address, count):
     block.ingest = 0
     block.serial = 0
     block.unmarked = 0
+    block.heap = 0
+    if template.heap != 0:
+        block.heap = base + template.heap
+        start_heap(Heap(block.heap), block.heap + HEAP_HEADER, text)
     for i in range(count):
         source, target = template.columns[i], block.columns[i]
         target.data = base + source.data
@@ -68,23 +74,29 @@ def start_block_at(base, template_address, count):
 
 
 _ROWS = BlockRecord.fields["rows"].offset
+_empty_heap = interpreted(empty_heap)  # mostly two stores; no machine code is loaded for them
 
 
 class Block:
     """Rows of one layout. `address` is that of its `record`, for calls of compiled code.
 
-    `heaps` are the objects that keep the bytes of texts alive; add to them with `hold`.
+    `heaps` are objects that keep borrowed bytes of texts alive; add to them with `hold`.
     """
 
     __slots__ = (
-        "_buffer", "_heap", "_rows", "_start", "_template", "address", "capacity", "heaps", "layout"
+        "_buffer", "_owned", "_rows", "_start", "_template", "address", "capacity", "heaps", "layout"
     )  # fmt: skip
 
     def __init__(self, layout: Layout, template: Template) -> None:
         buffer = np.empty(template.size, np.uint8)
         address = aligned(buffer.ctypes.data, LINE)
-        start_block_at(address, template.address, len(template.offsets))
+        start_block_at(address, template.address, len(template.offsets), template.text)
         self._lie_in(buffer, address, layout, template)
+        self._owned = template.text > 0
+
+    def __del__(self) -> None:
+        if getattr(self, "_owned", False):  # what did not fit its heap
+            _empty_heap(Heap(self.record.heap))
 
     @classmethod
     def at(cls, layout: Layout, template: Template, buffer: np.ndarray, address: int) -> Block:
@@ -104,15 +116,15 @@ class Block:
     def _lie_in(self, buffer: np.ndarray, address: int, layout: Layout, template: Template) -> None:
         self.layout, self.capacity, self.address = layout, template.capacity, address
         self.heaps: list[Any] = []
-        self._heap: Any = None
+        self._owned = False  # the heap is emptied by who owns the memory
         self._buffer, self._template = buffer, template
         self._start = -1  # of the block in the buffer, found when it is asked for
         self._rows = ctypes.c_int64.from_address(address + _ROWS)
 
     @classmethod
-    def allocate(cls, layout: Layout, capacity: int) -> Block:
-        """An empty block; only its preamble is zeroed."""
-        return cls(layout, layout.template(capacity))
+    def allocate(cls, layout: Layout, capacity: int, *, borrows: bool = False) -> Block:
+        """An empty block; only its preamble is zeroed. borrows: see the module."""
+        return cls(layout, layout.template(capacity, borrows=borrows))
 
     def __repr__(self) -> str:
         columns = ", ".join(map(repr, self.layout.schema))
@@ -156,14 +168,6 @@ class Block:
             self._start = self.address - self._buffer.ctypes.data
         return np.ndarray(self.capacity, dtype, self._buffer, self._start + offset)
 
-    @property
-    def heap(self) -> Heap:
-        """The heap for texts that are made while the block is filled; there from first use on."""
-        if self._heap is None:
-            self._heap = new_heap(HEAP_BYTES)
-            self.heaps.append(self._heap)
-        return self._heap
-
     def hold(self, heaps: Iterable[Any]) -> None:
         """Keep these objects alive as long as the block; each is listed once."""
         for heap in heaps:
@@ -171,9 +175,11 @@ class Block:
                 self.heaps.append(heap)
 
     def clear(self) -> None:
-        """Forget the rows and the heaps."""
+        """Forget the rows and the bytes of their texts."""
         self._rows.value = 0
-        self.heaps, self._heap = [], None
+        self.heaps = []
+        if self._template.text:
+            _empty_heap(Heap(self.record.heap))
 
 
 # ---- moving rows ---------------------------------------------------------------------------
@@ -261,7 +267,7 @@ def partition_rows(owners_address, rows, owners, starts_address, indices_address
 
 
 def gather(block: Block, indices: np.ndarray, target: Block) -> None:
-    """Append the rows of these numbers to a block of the same layout.
+    """Append the rows of these numbers to a block of the same layout, which borrows their texts.
 
     >>> from headrace.plan.schema import Schema
     >>> layout = Layout.of(Schema.of({"n": int}))
@@ -283,12 +289,15 @@ def gather(block: Block, indices: np.ndarray, target: Block) -> None:
 
 def _gather(block: Block, indices: int, count: int, target: Block) -> None:
     gather_rows(block.address, indices, count, target.address, block.layout.record.address)
-    if block.heaps:
-        target.hold(block.heaps)
+    target.hold(block.heaps)
+    if block.record.heap != 0:
+        target.hold([block])
 
 
 def scatter(block: Block, owners: np.ndarray, count: int) -> list[Block]:
     """A block for each of `count` owners with its rows, in their order; owners: one per row.
+
+    They borrow the bytes of texts from the block, which must not be filled again.
 
     >>> from headrace.plan.schema import Schema
     >>> block = Block.allocate(Layout.of(Schema.of({"n": int})), 4)
@@ -307,7 +316,8 @@ def scatter(block: Block, owners: np.ndarray, count: int) -> list[Block]:
     parts = []
     for start, end in pairwise(bounds[: count + 1]):
         # Few different capacities, since a layout remembers where things lie for each.
-        part = Block.allocate(block.layout, 1 << max(end - start - 1, 0).bit_length())
+        room = 1 << max(end - start - 1, 0).bit_length()
+        part = Block.allocate(block.layout, room, borrows=True)
         _gather(block, first + start * indices.itemsize, end - start, part)
         copy_stamps(block.address, part.address)
         parts.append(part)

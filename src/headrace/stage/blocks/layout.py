@@ -12,6 +12,7 @@ import pyarrow as pa
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType
 from headrace.stage.memory.records import KINDS, LINE, array, i64, line, record
+from headrace.stage.strings.heap import Heap
 from headrace.stage.strings.words import View
 
 KIND_OF_TYPE = {
@@ -28,6 +29,7 @@ KIND_OF_TYPE = {
     "binary": "view",
 }
 WIDTHS = {name: kind.size for name, kind in KINDS.items()} | {"view": View.size}
+ROW_TEXT = 16  # bytes of a block's heap for each string of a row; when they are used up, it is full
 _VIEW = [("head", np.int64), ("tail", np.int64)]
 NUMPY = {
     name: np.dtype(made)
@@ -57,6 +59,7 @@ class BlockRecord:
     ingest: i64  # when the rows entered the system
     serial: i64  # place in the order of the blocks of a channel
     unmarked: i64  # rows whose hidden watermark is known to be "none yet"
+    heap: i64  # the Heap with the bytes of its long strings; 0: they lie elsewhere, or there are none
     columns: array(ColumnRef) = line()
 
 
@@ -138,14 +141,17 @@ class Layout:
         return made
 
     @cached_property
-    def _templates(self) -> dict[int, Template]:
+    def _templates(self) -> dict[tuple[int, bool], Template]:
         return {}
 
-    def template(self, capacity: int) -> Template:
-        """Where things lie in a block of some capacity."""
-        found = self._templates.get(capacity)
+    def template(self, capacity: int, *, borrows: bool = False) -> Template:
+        """Where things lie in a block of some capacity.
+
+        borrows: the bytes of its strings belong to others, so it has no heap for them.
+        """
+        found = self._templates.get((capacity, borrows))
         if found is None:
-            found = self._templates[capacity] = Template(self, capacity)
+            found = self._templates[capacity, borrows] = Template(self, capacity, borrows)
         return found
 
     def __reduce__(self) -> Any:
@@ -160,7 +166,7 @@ def _layout_of(schema: Schema) -> Layout:
 class Template:
     """The start of an empty block at address 0, to be copied and moved to where a block is."""
 
-    def __init__(self, layout: Layout, capacity: int) -> None:
+    def __init__(self, layout: Layout, capacity: int, borrows: bool = False) -> None:
         if capacity < 1:
             raise ValueError(f"a block holds at least one row, not {capacity}")
         columns, self.capacity = layout.columns, capacity
@@ -173,6 +179,10 @@ class Template:
             valid, end = _room(end, capacity) if column.type.nullable else (0, end)
             self.record.columns[i].data, self.record.columns[i].valid = data, valid
             self.offsets.append((data, valid))
+        texts = 0 if borrows else sum(column.kind == "view" for column in columns)
+        self.text = texts * capacity * ROW_TEXT  # bytes of the heap
+        if texts:
+            self.record.heap, end = _room(end, Heap.size + self.text)
         self.extent = -(-end // LINE) * LINE  # from the start of the block to behind its end
         self.size = self.extent + LINE  # the start of a buffer may lie anywhere in a line
         self.address = self.record.address

@@ -8,12 +8,10 @@ row by row over what they left. A chain ends in an output block, in a function t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import Column, Expression, columns_of, substitute
 from headrace.plan.nodes import (
-    WATERMARK,
     Filter,
     Node,
     OnTime,
@@ -24,9 +22,8 @@ from headrace.plan.nodes import (
 )
 
 from .aggregates import AggregateCode
-from .context import Chain, Context, KernelText, write_column
+from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
-from .expressions import Scope
 from .layouts import state_layout, table_layout, window_layout
 from .steps import apply_steps, is_true, match_number
 from .stores import find_text, insert_text, match_text, order_text, record_text
@@ -55,7 +52,8 @@ def kernel_text(chain: Chain) -> KernelText:
         emitter_loop(context, rest)
     else:
         _plain_loop(context, rest)
-    parts.append(f"@compiled\ndef rows(task_address):\n{context.bindings()}{writer.text()}")
+    body = context.finished()
+    parts.append(f"@compiled\ndef rows(task_address):\n{context.bindings()}{body}")
     if chain.emitter is not None:
         parts.append(frame_text(context))
     if chain.windowed is not None:
@@ -118,6 +116,7 @@ def _filter_pass(context: Context, front: Sequence[Filter]) -> None:
     writer = context.writer
     writer.line("chosen = 0")
     with writer.block("for row in range(task.last - task.first):"):
+        context.begin_row()
         writer.line("selection[chosen] = row")
         scope = context.input_scope()
         for node in front[:-1]:
@@ -179,6 +178,7 @@ def _match_pass(
         return
     writer.line("found = 0")
     with writer.block("for place in range(chosen):"):
+        context.begin_row()
         writer.line(f"row = {row}")
         scope = context.input_scope()
         number = match_number(context, node, [scope.value(key) for key in keys])
@@ -255,11 +255,14 @@ def _early_key(chain: Chain, rest: Sequence[Node]) -> list[Expression] | None:
 
 
 def _hash_pass(context: Context, keys: list[Expression]) -> None:
+    """All hashes are made when the rows come, and kept for the calls that go on with them."""
     writer = context.writer
-    with writer.block("for place in range(position, selected):"):
-        writer.line(f"row = {context.row_of('place')}")
-        scope = context.input_scope()
-        writer.line(f"hashes[place] = {hash_code([scope.value(key) for key in keys])}")
+    with writer.block("if position == 0 and task.suspended == RUNNING:"):
+        with writer.block("for place in range(selected):"):
+            context.begin_row()
+            writer.line(f"row = {context.row_of('place')}")
+            scope = context.input_scope()
+            writer.line(f"hashes[place] = {hash_code([scope.value(key) for key in keys])}")
 
 
 def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:
@@ -275,6 +278,7 @@ def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:
     writer.line(f"taken = {taken}")
     with writer.block("while taken > 0:"):
         with writer.block("for place in range(position, position + taken):"):
+            context.begin_row()
             writer.line(f"row = {context.row_of('place')}")
             context.note_row("place")
             filtered = context.made.uses_selection and not context.made.uses_retry
@@ -294,15 +298,4 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
     if windowed is not None:
         update_window(context, scope, windowed)
         return
-    _write(context, scope)
-    context.writer.line("written += 1")
-
-
-def _write(context: Context, scope: Scope) -> None:
-    """Store the row; its watermark only where there is one (`marks`)."""
-    schema, columns = context.chain.last.schema, context.chain.input.names
-    context.made.copies_marks = WATERMARK in schema.names and WATERMARK in columns
-    for name in schema.names:
-        seldom = name == WATERMARK and context.made.copies_marks
-        with scope.branch("if marks:") if seldom else nullcontext():
-            write_column(context.writer, "out", "written", schema, name, scope.column(name))
+    context.write(scope)

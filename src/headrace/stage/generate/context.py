@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from headrace.plan.expression_types import can_fail
@@ -29,6 +30,7 @@ from .stores import (
     StoreLayout,
     assign,
     call_arguments,
+    keep,
     local_entry,
     locate,
     located,
@@ -40,6 +42,7 @@ from .writer import Value, Writer
 PREFETCH_AHEAD = 16  # rows
 NEAR_SLOTS = 2048  # so many fit into the first cache, with their records
 COUNT_ROWS = Aggregate("count")  # which never fails
+BEGIN_ROW = "empty_heap(heap)"
 
 
 @dataclass
@@ -170,7 +173,41 @@ class Context:
                 f"coming, coming_stop = look_ahead(ahead, coming, coming_stop, {lines})"
             )
 
+    def begin_row(self) -> None:
+        """Forget the strings that were made for the row before; see `finished`."""
+        self.writer.line(BEGIN_ROW)
+
+    def finished(self) -> str:
+        """The body of `rows`. Only at its end it is known whether rows make strings."""
+        writer = self.writer
+        if not self.made.resources.creates_text:
+            writer.lines = [line for line in writer.lines if line.strip() != BEGIN_ROW]
+        return writer.text()
+
     # ---- rows out ----------------------------------------------------------------------------
+
+    def write(self, scope: Scope) -> None:
+        """Store the row; its watermark only where there is one (`marks`)."""
+        schema, columns = self.chain.last.schema, self.chain.input.names
+        self.made.copies_marks = WATERMARK in schema.names and WATERMARK in columns
+        for name in schema.names:
+            seldom = name == WATERMARK and self.made.copies_marks
+            with scope.branch("if marks:") if seldom else nullcontext():
+                write_column(self.writer, "out", "written", schema, name, scope.column(name))
+        self.writer.line("written += 1")
+        self._leave_if_full("out", schema)
+
+    def write_late(self, scope: Scope, schema: Schema) -> None:
+        """Store a late row."""
+        write_row(self.writer, "late", "late_written", schema, scope.column)
+        self.writer.line("late_written += 1")
+        self._leave_if_full("late", schema)
+
+    def _leave_if_full(self, prefix: str, schema: Schema) -> None:
+        """A block may be full before its last row: when a string did not fit its heap."""
+        if Layout.of(schema).has_views:
+            with self.writer.block(f"if has_overflown({prefix}_heap):"):
+                self.leave("OUTPUT_FULL", "place + 1")
 
     def keep_counts(self) -> None:
         """Say how many rows the output blocks have now, and what was asked for."""
@@ -324,6 +361,8 @@ def bind_output(
     head.line(f"{prefix} = BlockRecord({block})")
     head.line(f"{written} = {prefix}.rows")
     head.line(f"{room} = {prefix}.capacity")
+    if layout.has_views:
+        head.line(f"{prefix}_heap = Heap({prefix}.heap)")
     bind_columns(head, prefix, prefix, layout, range(len(layout.columns)))
 
 
@@ -338,13 +377,20 @@ def write_row(
 def write_column(
     writer: Writer, prefix: str, row: str, schema: Schema, name: str, value: Value
 ) -> None:
-    """Store a column of a row in an output block."""
+    """Store a column of a row in an output block; the bytes of a long string go to its heap."""
     k = schema.names.index(name)
     column = Layout.of(schema).columns[k]
+    valid = f"{prefix}_{k}_valid[{row}]" if column.type.nullable else None
     if column.kind == "view":
         view = writer.let(f"{prefix}_{k}[{row}]", "s")
-        places: tuple[str, ...] = (f"{view}.head", f"{view}.tail")
+        place = Value(column.type, (f"{view}.head", f"{view}.tail"), valid)
+        keep(writer, value, place, f"{prefix}_heap")
     else:
-        places = (f"{prefix}_{k}[{row}]",)
-    valid = f"{prefix}_{k}_valid[{row}]" if column.type.nullable else None
-    assign(writer, Value(column.type, places, valid), value)
+        assign(writer, Value(column.type, (f"{prefix}_{k}[{row}]",), valid), value)
+
+
+def stop_when_full(writer: Writer, schema: Schema) -> None:
+    """Where a string did not fit the heap of the output, there is no room for further rows."""
+    if Layout.of(schema).has_views:
+        with writer.block("if has_overflown(out_heap):"):
+            writer.line("room = written")

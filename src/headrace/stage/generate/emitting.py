@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.plan.nodes import FlatMap, Node, Process
 
-from .context import Context, write_row
+from .context import Context, stop_when_full, write_row
 from .expressions import Scope
 from .layouts import state_layout
 from .steps import apply_steps
@@ -39,6 +39,7 @@ def emitter_loop(context: Context, nodes: Sequence[Node]) -> None:
         _yields(context, scope, emitter, behind, again, fresh=False)
         _finish_row(context, emitter)
     with writer.block("while position < selected and written < room:"):
+        context.begin_row()
         writer.line("place = position")
         writer.line(f"row = {context.row_of('place')}")
         context.note_row("place")
@@ -74,6 +75,7 @@ def _yields(
         inner = apply_steps(context, _results(context, scope, emitter), behind, "continue")
         write_row(writer, "out", "written", context.chain.last.schema, inner.column)
         writer.line("written += 1")
+        stop_when_full(writer, context.chain.last.schema)
         with writer.block("if written == room:"):
             if fresh:
                 writer.line("suspend(generator, task.frame)")

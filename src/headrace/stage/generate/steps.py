@@ -15,7 +15,7 @@ from headrace.plan.nodes import (
     Tumbling,
 )
 
-from .context import Context, write_row
+from .context import Context
 from .expressions import Scope
 from .layouts import table_layout
 from .stores import call_arguments, local_entry, located
@@ -147,6 +147,5 @@ def _on_time(context: Context, scope: Scope, node: OnTime, skip: str) -> None:
     with scope.branch(f"if {late}:"):
         writer.line("task.late += 1")
         if context.chain.late_wanted:
-            write_row(writer, "late", "late_written", node.schema, scope.column)
-            writer.line("late_written += 1")
+            context.write_late(scope, node.schema)
         _lines(writer, skip)

@@ -267,14 +267,14 @@ def assign(writer: Writer, target: Value, source: Value) -> None:
         writer.line(f"{target.valid} = {source.valid or 'True'}")
 
 
-def keep(writer: Writer, given: Value, kept: Value) -> None:
-    """Store a value in a record; the bytes of a long string go to `heap`."""
+def keep(writer: Writer, given: Value, kept: Value, heap: str = "heap") -> None:
+    """Store a value in a record or a row; the bytes of a long string go to a heap."""
     if not given.type.is_text:
         assign(writer, kept, given)
         return
     head, tail = given.words
     assign(
-        writer, kept, Value(given.type, (head, f"keep_words({head}, {tail}, heap)"), given.valid)
+        writer, kept, Value(given.type, (head, f"keep_words({head}, {tail}, {heap})"), given.valid)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.plan.nodes import WindowAggregate
 
 from .aggregates import AggregateCode
-from .context import Context, bind_output, write_row
+from .context import Context, bind_output, stop_when_full, write_row
 from .expressions import Scope
 from .layouts import window_layout
 from .steps import start_of_window
@@ -69,6 +69,7 @@ def advance_text(node: WindowAggregate) -> str:
             writer.line(f"entry = {entry_code(layout, 'store', number)}")
             _fire(writer, node, layout)
             writer.line("written += 1")
+            stop_when_full(writer, node.schema)
             writer.line("task.place += 1")
         writer.line("task.place = 0")
         writer.line("task.ordered = -1")

@@ -108,6 +108,30 @@ def release_overflow(heap):
     heap.overflow_bytes = 0
 
 
+@compiled
+def start_heap(heap, base, capacity):
+    """An empty heap over memory that is there."""
+    heap.base = base
+    heap.used = 0
+    heap.capacity = capacity
+    heap.overflow = 0
+    heap.overflow_bytes = 0
+
+
+@compiled
+def empty_heap(heap):
+    """Forget all strings; the memory is used again."""
+    heap.used = 0
+    if heap.overflow != 0:
+        release_overflow(heap)
+
+
+@compiled
+def has_overflown(heap):
+    """Did a string not fit? Then whoever fills it stops behind the row."""
+    return heap.overflow != 0
+
+
 _interpreted_release = interpreted(release_overflow)
 
 
