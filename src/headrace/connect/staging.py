@@ -79,7 +79,7 @@ class StagedSink:
             raise DataError(f"{self}: there must be at least one column")
         self._schema = schema
         try:
-            self._staging.mkdir(parents=True, exist_ok=True)
+            make_folders(self._staging)
         except OSError as error:
             raise DataError(f"{self}: cannot make this folder: {error.strerror}") from None
         self._prepare(schema)
@@ -263,6 +263,16 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folders(path: Path, mode: int = 0o777, *, lasting: bool = True) -> None:
+    """Make a folder, and those above it; `lasting`: their names survive a power cut, too."""
+    if path.is_dir():
+        return
+    make_folders(path.parent, mode, lasting=lasting)
+    path.mkdir(mode, exist_ok=True)
+    if lasting:
+        sync(path.parent)
 
 
 _BEGIN = 2  # SYNC_FILE_RANGE_WRITE: begin with what is not on its way yet, and wait for nothing

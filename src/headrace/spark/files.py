@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from headrace.connect.staging import sync
+from headrace.connect.staging import make_folders, sync
 from headrace.plan.errors import StateError
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
@@ -26,12 +26,7 @@ WAY_OUT = (
 
 def make_folder(path: Path, *, lasting: bool = True) -> None:
     """Make a folder, and those above it, for this user alone; what is there stays as it is."""
-    if path.is_dir():
-        return
-    make_folder(path.parent, lasting=lasting)
-    path.mkdir(FOLDER_MODE, exist_ok=True)
-    if lasting:
-        sync(path.parent)
+    make_folders(path, FOLDER_MODE, lasting=lasting)
 
 
 def write_file(path: Path, content: bytes, *, lasting: bool = True) -> None:

@@ -17,6 +17,7 @@ from headrace.plan.errors import PipelineError, StateError
 from headrace.plan.nodes import Sink, Source
 from headrace.plan.planner import Plan, StagePlan
 
+from .alive import alive
 from .batch_query import BatchQuery
 from .checkpoint import Checkpoint
 from .errors import carried, is_busy, of_spark
@@ -52,7 +53,10 @@ class SparkJob:
         self._sinks = DriverSinks(sinks)
         self._counts = Counts()
         self._error: Exception | None = None
-        self._stopping = False
+        self._stopping = self._cancelling = False
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.error: BaseException | None = None  # of a job that was started, and has failed
         self._left_alone: list[str] = []
         self._query: Any = None
         self._restart: Callable[[], Any] | None = None
@@ -279,22 +283,58 @@ class SparkJob:
         """For every operator: rows in and out, late rows, blocks, seconds, state size."""
         return self._counts.operators()
 
-    def stop(self) -> None:
-        """Read no more; what was planned is finished and committed. From any thread."""
+    @property
+    def is_over(self) -> bool:
+        """Has it ended, whatever way?"""
+        return self._over.is_set()
+
+    def latency(self) -> dict[str, Any]:
+        """Nothing: Spark runs batches, and how long they take is in `progress`."""
+        return {}
+
+    def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
+        """Read no more; what was planned is finished and committed. drain=False: as `cancel`.
+
+        May be called from any thread. Waits for the end where a time-out (seconds) is given, and
+        says whether the job is over.
+        """
+        if not drain:
+            return self.cancel(timeout)
         self._stopping = True
         if self._shipment is not None:
             with suppress(OSError):
                 open(self._shipment.stop_file, "w").close()
+        return self._over.wait(timeout or 0.0)
+
+    def cancel(self, timeout: float | None = None) -> bool:
+        """End the job at once; what is not committed is thrown away. Else as `stop`."""
+        self._cancelling = True
+        return self._over.wait(timeout or 0.0)
 
     def await_termination(
         self, timeout: float | None = None, watch: Callable[[SparkJob], None] | None = None
     ) -> bool:
         """Wait until the job is over (True) or `timeout` seconds have passed; raises its error."""
+        if self._thread is None or self._thread is threading.current_thread():
+            return self._drive(timeout, watch)
+        over = self._over.wait(timeout)
+        if over:
+            self._thread.join()
+        if over and self.error is not None:
+            raise self.error
+        return over
+
+    def _drive(
+        self, timeout: float | None, watch: Callable[[SparkJob], None] | None = None
+    ) -> bool:
+        """Look after the query, in this thread."""
         deadline = None if timeout is None else time.perf_counter() + timeout
-        with self._draining_on_interrupt():
-            while self.status in ("starting", "running"):
+        with self._draining_on_interrupt(), alive("Spark prepares its first batch") as shown:
+            while not self.is_over:
                 try:
                     self._look()
+                    if shown is not None and self._counts.batches:
+                        shown.end()
                     if watch is not None:
                         watch(self)
                 except BaseException:
@@ -302,7 +342,26 @@ class SparkJob:
                     raise
                 if deadline is not None and time.perf_counter() >= deadline:
                     break
-        return self.status not in ("starting", "running")
+        return self.is_over
+
+    def drive_in_background(
+        self, seconds: float | None = None, watch: Callable[[SparkJob], None] | None = None
+    ) -> SparkJob:
+        """Look after the query in a thread of its own, as `finish` does in that of the caller."""
+
+        def run() -> None:
+            try:
+                self.finish(seconds, watch)
+            except Exception as error:  # await_termination raises it
+                from headrace.stage.failure import shortened
+
+                self.error = shortened(error)
+            except BaseException as error:
+                self.error = error
+
+        self._thread = threading.Thread(target=run, name="headrace-job", daemon=True)
+        self._thread.start()
+        return self
 
     @contextmanager
     def _draining_on_interrupt(self) -> Iterator[None]:
@@ -337,6 +396,10 @@ class SparkJob:
 
     def _look(self) -> None:
         """Has the query failed, ended, or been asked to stop?"""
+        if self._cancelling:
+            self._stop_query()
+            self._close("cancelled")
+            return
         try:
             over = self._query.awaitTermination(WAIT_SECONDS)
         except Exception as error:
@@ -398,6 +461,7 @@ class SparkJob:
             if self._taken_over is not None:
                 self._checkpoint.forget_moved(self._taken_over)
             self._checkpoint.close()
+        self._over.set()
 
 
 def _is_sparks(error: Exception) -> bool:

@@ -34,6 +34,7 @@ from .told_times import told
 
 POLL_ROWS = 65_536
 WAIT_SECONDS = 0.05  # for the first rows, over all channels
+PLAN_SECONDS = 1.0  # for all channels: what can be counted in it is enough for a batch
 MORE_SECONDS = 0.02  # for more rows: a reader may need a moment to get to the next file
 PATIENCE = 300.0  # seconds for which a source may not answer
 KEPT_TIMES = 4  # batches whose times stay on the disk
@@ -188,7 +189,11 @@ class Planner:
         tasks = max(1, shipment.tasks // active) if known else 1
         ahead = _Ahead(self, name, channel, before["position"], wait)
         splits: list[Any] = []
+        # Rows that come all the time, but slowly, must not be waited for until they are many.
+        until = time.monotonic() + PLAN_SECONDS / active
         while ahead.rows < budget and not ahead.ended:
+            if ahead.rows and time.monotonic() > until:
+                break
             end = min(budget, -(-budget * (len(splits) + 1) // tasks))
             if not ahead.go_on(end - ahead.rows):
                 break

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .alive import alive
 from .archive import java_options
 from .cluster_secret import SECRET, SETTINGS, secret_of
 from .errors import SparkError
@@ -97,7 +98,8 @@ def _opened(master: str | None, session: Any) -> SparkSession:
         settings |= _of_cluster(chosen)
         secret = secret_of(chosen)
         settings |= {} if secret is None else SETTINGS
-    return _quietly(lambda: _started(chosen, settings, secret))
+    with alive("starting Spark"):
+        return _quietly(lambda: _started(chosen, settings, secret))
 
 
 def _started(master: str, settings: dict[str, str], secret: str | None) -> SparkSession:

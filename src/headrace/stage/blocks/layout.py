@@ -59,7 +59,9 @@ class BlockRecord:
     ingest: i64  # when the rows entered the system
     serial: i64  # place in the order of the blocks of a channel
     unmarked: i64  # rows whose hidden watermark is known to be "none yet"
-    heap: i64  # the Heap with the bytes of its long strings; 0: they lie elsewhere, or there are none
+    heap: (
+        i64  # the Heap with the bytes of its long strings; 0: they lie elsewhere, or there are none
+    )
     columns: array(ColumnRef) = line()
 
 
