@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -220,7 +221,7 @@ def test_the_lock_has_what_is_asked_for():
     """`make lock` renews it."""
     with open(ROOT / "pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
-    asked = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     names = {re.match(r"[\w.-]+", line)[0].lower() for line in asked} - {"headrace"}
     assert names <= locked(), "run `make lock`"
 
