@@ -26,6 +26,7 @@ class Machine:
     folder: Path
     arguments: tuple[str, ...] = ()
     crashes: bool = False  # is the disk one that forgets?
+    slow: float = 0.0  # seconds that each rename and sync takes longer
     environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -38,6 +39,7 @@ class Machine:
     def start(self, aim=None, trace=False) -> subprocess.Popen:
         self.mark.unlink(missing_ok=True)
         given = {"root": str(self.root), "mark": str(self.mark), "aim": aim}
+        given["slow"] = self.slow
         given |= {"kept": str(self.kept)} if self.crashes else {}
         given |= {"trace": str(self.trace)} if trace else {}
         known = os.environ.get("PYTHONPATH", "")

@@ -1,6 +1,7 @@
 """Killed at every rename, sync and commit, and machines that crash: exact, or a clear error."""
 
 import random
+import shutil
 import time
 
 import pytest
@@ -32,19 +33,21 @@ def finish(machine, folder, compiled=False) -> None:
     check(folder, "disk", compiled)
 
 
-def all_points(machine, folder, tmp_path) -> list:
-    """Every call of a whole run at which it can be stopped, in random order."""
-    traced = type(machine)(machine.job, tmp_path, machine.arguments, machine.crashes)
-    (tmp_path / "in").symlink_to(folder / "in")
-    said = traced.run(trace=True)
+def traced(make, folder, crashes=False) -> tuple[Machine, list]:
+    """A machine, and every call of a whole run at which it can be stopped, in random order."""
+    for name in ("job", "traced"):
+        (folder / name).mkdir()
+    machine, other = make(folder / "job", crashes), make(folder / "traced", crashes)
+    said = other.run(trace=True)
     assert said.startswith("finished"), said[-3000:]
-    points = traced.points()
+    points = other.points()
     random.shuffle(points)
-    return points
+    return machine, points
 
 
-def kill_at_points(machine, folder, points, kills, *, crash=False, compiled=False) -> None:
+def kill_at_points(machine, points, kills, *, crash=False, compiled=False) -> None:
     """One kill after another, each at the next point; what a job did not reach it has finished."""
+    folder = machine.folder
     seed = random.randrange(1 << 30)
     print("seed", seed)
     chance = random.Random(seed)
@@ -69,8 +72,6 @@ def kill_at_points(machine, folder, points, kills, *, crash=False, compiled=Fals
 
 def anew(machine, folder) -> None:
     """An empty disk, and no results."""
-    import shutil
-
     for path in (machine.root, machine.kept, folder / "out.db", folder / "out.db-staging"):
         if path.is_dir():
             shutil.rmtree(path)
@@ -84,21 +85,22 @@ def anew(machine, folder) -> None:
 
 @pytest.mark.timeout(900)
 def test_killed_at_calls(tmp_path):
-    (tmp_path / "job").mkdir()
-    (tmp_path / "traced").mkdir()
-    machine = small(tmp_path / "job")
-    points = all_points(machine, tmp_path / "job", tmp_path / "traced")
+    machine, points = traced(small, tmp_path)
     assert len(points) > 40
-    kill_at_points(machine, tmp_path / "job", points, 6)
+    kill_at_points(machine, points, 6)
 
 
 @pytest.mark.timeout(900)
 def test_machines_that_crash(tmp_path):
-    (tmp_path / "job").mkdir()
-    (tmp_path / "traced").mkdir()
-    machine = small(tmp_path / "job", crashes=True)
-    points = all_points(machine, tmp_path / "job", tmp_path / "traced")
-    kill_at_points(machine, tmp_path / "job", points, 4, crash=True)
+    machine, points = traced(small, tmp_path, crashes=True)
+    kill_at_points(machine, points, 4, crash=True)
+
+
+def test_a_slow_disk(tmp_path):
+    """Nothing is given up because a rename or a sync takes its time."""
+    machine = small(tmp_path)
+    machine.slow = 0.05
+    finish(machine, tmp_path)
 
 
 def test_a_disk_that_forgets(tmp_path):
@@ -120,21 +122,15 @@ def test_a_disk_that_forgets(tmp_path):
 @pytest.mark.timeout(3600)
 def test_killed_at_every_call(tmp_path):
     """Before and after each rename, sync and commit, at least once each."""
-    (tmp_path / "job").mkdir()
-    (tmp_path / "traced").mkdir()
-    machine = small(tmp_path / "job")
-    points = all_points(machine, tmp_path / "job", tmp_path / "traced")
-    kill_at_points(machine, tmp_path / "job", points, len(points))
+    machine, points = traced(small, tmp_path)
+    kill_at_points(machine, points, len(points))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_machines_that_crash_often(tmp_path):
-    (tmp_path / "job").mkdir()
-    (tmp_path / "traced").mkdir()
-    machine = small(tmp_path / "job", crashes=True)
-    points = all_points(machine, tmp_path / "job", tmp_path / "traced")
-    kill_at_points(machine, tmp_path / "job", points, len(points), crash=True)
+    machine, points = traced(small, tmp_path, crashes=True)
+    kill_at_points(machine, points, len(points), crash=True)
 
 
 # ---- Spark itself ------------------------------------------------------------------------------
@@ -145,12 +141,9 @@ def test_machines_that_crash_often(tmp_path):
 @pytest.mark.timeout(3600)
 def test_spark_killed_at_calls(tmp_path):
     """In drivers, planners and workers."""
-    (tmp_path / "job").mkdir()
-    (tmp_path / "traced").mkdir()
-    machine = large(tmp_path / "job")
-    points = all_points(machine, tmp_path / "job", tmp_path / "traced")
+    machine, points = traced(large, tmp_path)
     assert {point[0] for point in points} >= {"driver", "worker"}
-    kill_at_points(machine, tmp_path / "job", points, 30, compiled=True)
+    kill_at_points(machine, points, 30, compiled=True)
 
 
 @pytest.mark.soak
@@ -175,8 +168,5 @@ def test_spark_killed_when_it_writes(tmp_path):
 @pytest.mark.compiled
 @pytest.mark.timeout(3600)
 def test_spark_on_machines_that_crash(tmp_path):
-    (tmp_path / "job").mkdir()
-    (tmp_path / "traced").mkdir()
-    machine = large(tmp_path / "job", crashes=True)
-    points = all_points(machine, tmp_path / "job", tmp_path / "traced")
-    kill_at_points(machine, tmp_path / "job", points, 4, crash=True, compiled=True)
+    machine, points = traced(large, tmp_path, crashes=True)
+    kill_at_points(machine, points, 4, crash=True, compiled=True)

@@ -8,6 +8,7 @@ kept     where copies of what was synced are kept (`tests/spark/crashes.py` puts
 trace    a file for every call that is seen: who, what, before or after, which kind of path
 aim      [who, what, when, kind, skip]: stop there for good, when so many were seen before
 mark     the file that is made by the process that has stopped
+slow     seconds that each of these calls takes longer
 """
 
 import json
@@ -18,6 +19,7 @@ import signal
 import sqlite3
 import stat
 import sys
+import time
 
 _GIVEN = json.loads(os.environ.get("HEADRACE_DISK", "null"))
 _seen = {}
@@ -95,6 +97,7 @@ def _around(module, name):
         path = given[-1] if name in ("rename", "replace") else given[0]
         path = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else os.fspath(path)
         _point(name, "before", path)
+        time.sleep(_GIVEN.get("slow") or 0.0)
         result = call(*given, **options)
         if name == "fsync" and _GIVEN.get("kept"):
             _keep(given[0])
