@@ -58,6 +58,7 @@ def kill_at_points(machine, points, kills, *, crash=False, compiled=False) -> No
         point = points[number % len(points)]
         if machine.kill_at([*point, chance.randrange(3)]):
             done += 1
+            print(f"{done} of {kills}: {point}", flush=True)
             count(f"kill -9 at a call, {machine.job.rpartition('.')[2]}")
             if crash:
                 machine.crash(chance if done % 2 else None)

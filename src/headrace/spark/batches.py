@@ -13,7 +13,7 @@ from pyspark import TaskContext
 
 from headrace.plan.errors import StateError
 
-from .files import make_folder, write_new
+from .files import write_file
 from .shipment import Shipment
 
 QUERY_ID = "sql.streaming.queryId"  # what Spark calls the lasting name of a streaming query
@@ -57,13 +57,10 @@ def _property(name: str, what: str) -> str:
 def _claim(folder: Path, query: str, lasting: bool) -> None:
     """Let a query have the times in a folder, if no other one has them."""
     path = folder / OWNER
-    make_folder(folder, lasting=lasting)
-    try:
-        write_new(path, query.encode(), lasting=lasting)
-        return
-    except FileExistsError:
-        owner = path.read_text()
-    if owner not in ("", query):  # empty: another task writes it just now
+    if not path.exists():  # tasks of one query write the same
+        write_file(path, query.encode(), lasting=lasting)
+    owner = path.read_text()
+    if owner != query:
         raise StateError(
             f"the checkpoint {folder.parent} belongs to another query ({owner}, this one is "
             f"{query}), which would mix their event times and state\n  fix: give each query a "

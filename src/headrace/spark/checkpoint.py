@@ -46,6 +46,7 @@ from .planning import has_ended
 from .temporary import locked, new_folder
 
 FORMAT = 3
+MOST_BATCHES = 10**9  # of a generation: those of the next one are counted behind them
 MOST_NAMES = 3  # that are said of files that have changed
 
 
@@ -249,21 +250,21 @@ class Checkpoint:
             raise damaged(path, "it is not what Spark wrote") from None
         return found
 
-    def publishing(self, batch_id: int, number: int) -> str:
-        """What stands for the end of a batch that will be published now.
+    def end_of(self, batch_id: int) -> str:
+        """What stands for the end of a batch; empty for that of a batch query, which has none.
 
-        All that Spark has written is safe on the disk then; what was published with another end
-        is a StateError.
+        When it returns, what was planned is safe on the disk. A batch that was published with
+        another end is a StateError.
         """
         path = self.spark / "offsets" / str(batch_id)
         if not path.exists():
-            return ""  # a batch query has none
+            return ""
         end = end_of(path)
         if self.lasting:
             if self._synced is None:
                 self._synced = Synced(self.spark)
             self._synced.sync()
-            self._ends.keep(number, end)
+            self._ends.keep(self._generation * MOST_BATCHES + batch_id, end)
         return end
 
 

@@ -2,9 +2,9 @@
 
 Spark plans a batch, writes its end into its log of offsets, and runs it. It does not sync that log:
 after a machine has crashed, a batch may be planned again, with another end. Were its results known
-by its number alone, other rows would pass for those that are published. So all that Spark has
-written is synced before a batch is published, and a batch that was published with another end is
-refused.
+by its number alone, other rows would pass for those that are published. So what Spark has written
+of a batch is synced before it is published, while its tasks run, and a batch that was published
+with another end is refused.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .files import WAY_OUT, read_sealed, write_sealed
 
 DIGITS = 16  # of what stands for an end
 KEPT = 32  # batches whose ends are kept
+COMMITS = "commits"  # Spark's folder for the batches that are done
 HEAD = 2  # lines of Spark's file before the offsets: its version, and when it was planned
 
 
@@ -57,7 +58,11 @@ class Ends:
 
 
 class Synced:
-    """What Spark has written below a folder, and which of it is safe on the disk."""
+    """What Spark has written of its batches, and which of it is safe on the disk.
+
+    Not of that they were committed: such a batch would be run again, and is published already. Nor
+    its checksums: Hadoop does without those that are gone, and `drop_torn` removes what is half.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,6 +76,8 @@ class Synced:
         found: dict[Path, tuple[int, int]] = {}
         changed = set()
         for above, inside, names in os.walk(self._folder):
+            inside[:] = [name for name in inside if name != COMMITS]
+            names = [name for name in names if not name.endswith(".crc")]
             for path in (Path(above, name) for name in (*inside, *names)):
                 with suppress(FileNotFoundError):
                     seen = path.stat()

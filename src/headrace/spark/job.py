@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -52,6 +53,7 @@ class SparkJob:
         self._sink_names = [sink.name for sink in sinks]
         self._sinks = DriverSinks(sinks)
         self._counts = Counts()
+        self._beside = ThreadPoolExecutor(1, "headrace-sync")  # what need not wait for tasks
         self._error: Exception | None = None
         self._stopping = self._cancelling = False
         self._over = threading.Event()
@@ -204,21 +206,21 @@ class SparkJob:
     def _commit(self, frame: Any, batch_id: int) -> None:
         """Runs the batch and commits it; an exception here leaves it uncommitted."""
         started = time.perf_counter()
+        assert self._shipment is not None and self._checkpoint is not None
         try:
             self._forget_told(batch_id)
-            rows = frame.toArrow()
+            end = self._beside.submit(self._checkpoint.end_of, batch_id)
+            rows, ended = frame.toArrow(), end.result()
             columns = [rows[name].to_pylist() for name in Letter._fields]
             letters = [Letter(*row) for row in zip(*columns)]
             for letter in letters:
                 if letter.kind == ERROR:
                     raise carried(letter.payload)
-            assert self._shipment is not None and self._checkpoint is not None
             if letters:
                 number = batch_id + 1 if self._frames else letters[0].batch
                 name = self._shipment.batch_name(number)
                 results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
-                end = self._checkpoint.publishing(batch_id, number)
-                self._sinks.commit(name, results, end)
+                self._sinks.commit(name, results, ended)
                 self._keep_times([x for x in letters if x.kind == TIMES])
             self._counts.add(x for x in letters if x.kind == METRICS)
             self._forget_moved(letters, batch_id)
@@ -461,6 +463,7 @@ class SparkJob:
             if self._taken_over is not None:
                 self._checkpoint.forget_moved(self._taken_over)
             self._checkpoint.close()
+        self._beside.shutdown()
         self._over.set()
 
 

@@ -83,7 +83,7 @@ def loads(content: bytes, folder: Path, secrets: Sequence[str] = ()) -> Any:
 
 def _write(table: pa.Table, path: Path) -> None:
     waiting = path.with_suffix(".part")
-    write_new(waiting, b"", lasting=False)  # private from the beginning
+    write_new(waiting, b"")  # private from the beginning
     with pa.OSFile(os.fspath(waiting), "wb") as file, pa.ipc.new_file(file, table.schema) as out:
         out.write_table(table)
     os.replace(waiting, path)

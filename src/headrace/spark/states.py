@@ -42,6 +42,7 @@ class ShardState:
 
     def __init__(self, folder: Path, batch: int, lasting: bool = True) -> None:
         self._folder, self._batch, self._lasting = folder, batch, lasting
+        self._written: list[Path] = []  # and not yet safe on the disk
 
     def before(self) -> Saved:
         """The list of the batch before this one; empty for the first one."""
@@ -70,13 +71,15 @@ class ShardState:
         """Keep a snapshot of a stage; gives its entry in the list."""
         name, content = f"{self._batch}-{stage}-{made.token}.snapshot", made.to_bytes()
         make_folder(self._folder, lasting=self._lasting)
-        write_new(self._folder / name, content, lasting=self._lasting)
+        write_new(self._folder / name, content)
+        self._written.append(self._folder / name)
         return [name, made.token, len(content), digest_of(content)]
 
     def publish(self, saved: Saved) -> None:
         """The list behind this batch; one that another attempt has left is replaced."""
         content = {"batch": self._batch, "stages": saved}
-        write_sealed(self._list(self._batch), content, lasting=self._lasting)
+        path = self._list(self._batch)
+        write_sealed(path, content, lasting=self._lasting, behind=self._written)
         if self._batch % KEPT_LISTS == 0:
             self._clean()
 

@@ -19,6 +19,7 @@ import signal
 import sqlite3
 import stat
 import sys
+import threading
 import time
 
 _GIVEN = json.loads(os.environ.get("HEADRACE_DISK", "null"))
@@ -64,7 +65,7 @@ def _keep(descriptor):
     if not (path + os.sep).startswith(_GIVEN["root"] + os.sep):
         return
     found = os.fstat(descriptor)
-    waiting = os.path.join(_GIVEN["kept"], f"{os.getpid()}.part")
+    waiting = os.path.join(_GIVEN["kept"], f"{os.getpid()}-{threading.get_ident()}.part")
     if stat.S_ISDIR(found.st_mode):
         entries = {}
         for entry in os.scandir(path):
