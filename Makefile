@@ -16,7 +16,7 @@ help:
 	@echo "make demo    a short tour that runs in the terminal"
 	@echo "make test    tests, and the examples in docstrings"
 	@echo "make lint    style, types, and who may import whom"
-	@echo "make bench   measure stages and the node engine (six minutes)"
+	@echo "make bench   measure stages and the node engine (ten minutes)"
 	@echo "make soak    long random runs"
 	@echo "make lock    renew requirements.lock: exact versions, with digests"
 	@echo "make clean   remove caches and build products (keeps $(VENV))"

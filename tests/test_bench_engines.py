@@ -9,11 +9,14 @@ from rich.console import Console
 
 import headrace as hr
 from headrace import cli
-from headrace.bench import chain, first_result, node, node_figures, ysb_command
+from headrace.bench import chain, first_result, queries, report, ysb_command
+from headrace.bench.figure import Found, Skipped
 from headrace.bench.latency import worst_of
-from headrace.bench.node_figures import FIGURES, MEASURES, Bench, Found, Settings
-from headrace.bench.queries import BenchError, How, OwnThread, Queries
-from headrace.bench.ysb import Load, Results, YsbBench
+from headrace.bench.node import beside
+from headrace.bench.node.bench import Bench, Settings
+from headrace.bench.node.suite import FIGURES, MEASURES
+from headrace.bench.queries import BenchError, How, OwnThread, Queries, Results
+from headrace.bench.ysb import Load, YsbBench
 from headrace.node.histogram import Histogram, Latencies, note
 from headrace.workloads import ysb
 
@@ -273,7 +276,9 @@ def test_ysb_can_be_watched():
         (["ysb", "--queries", "0"], "0 is not above zero"),
         (["chain", "--operators", "10,0"], "0 is not above zero"),
         (["node", "--figure", "speed"], "no figure 'speed'; there are: workers_2, "),
+        (["node", "--only", "idle,speed"], "no figure 'speed'; there are: workers_2, "),
         (["node", "--json", "--markdown"], "not allowed with"),
+        (["node", "--quick", "--seconds", "1"], "not allowed with"),
     ],
 )
 def test_wrong_arguments_are_explained(capsys, arguments, message):
@@ -318,7 +323,7 @@ def test_chain_for_people():
     console = Console(file=io.StringIO(), width=80)
     chain.run(How("thread", fuse="none"), lengths=[2, 3], rows=1000, repeat=1, console=console)
     text = console.file.getvalue()
-    assert "verified" in text and "longest to shortest" in text
+    assert "right" in text and "longest to shortest" in text
 
 
 # ---------------------------------------------------------------- all figures
@@ -346,39 +351,146 @@ def test_limits_are_from_below_or_from_above(name, value, reached):
     assert Found(value, True, counts=False).said(FIGURES[name])["reached"] is False
 
 
-SMALL = Settings(
-    seconds=0.2, rows=ROWS, runs=2, queries=3, chain_rows=20_000, chain_lengths=(1, 2), starts=1
-)
+QUICK = Settings.quick()
+LATENCIES = ("light_beside_heavy", "python_beside")
 
 
-def fake_starts(rows, repeat, say, engine):
+def fake_starts(rows, repeat, engine, say):
     assert engine == "node"
     return first_result.Starts(cold=3.0, warm=[0.5, 0.7], imported=[0.2, 0.2])
 
 
-def test_all_figures_on_small_sizes(capsys, monkeypatch, tmp_path):
+def check(name, found):
+    """What every line has, and what it has by its kind."""
+    if "skipped" in found:
+        assert name == "bounded_runs" and found["reached"] is None
+        return
+    assert found["correct"] is True, name
+    assert {"value", "must_reach", "reached", "title", "unit"} <= set(found)
+    assert found["value"] is not None or name in ("latency_p99", "chain")
+    if found["unit"] == "×":
+        assert found["ratio"] == found["value"]
+    for side in found.get("sides", {}).values():
+        if name in LATENCIES:
+            assert 0 <= side["p50"] <= side["p99"] <= side["max"] and side["samples"] > 0
+        else:
+            assert side["best"] >= side["median"] >= 0
+
+
+@pytest.mark.parametrize("names", MEASURES, ids=lambda names: names[0])
+def test_every_figure_runs_quickly_and_yields_its_line(capsys, monkeypatch, names):
     pytest.importorskip("polars")
     monkeypatch.setattr(first_result, "measure", fake_starts)
-    monkeypatch.setattr(node_figures, "ROUNDS", 1)
-    plot = tmp_path / "node.png"
-    results = node.run(settings=SMALL, as_json=True, plot=plot)
-    said = capsys.readouterr()
-    found = {each["figure"]: each for each in map(json.loads, said.out.splitlines())}
-    assert list(found) == list(FIGURES) == [each["figure"] for each in results]
-    for name, each in found.items():
-        assert each["correct"] is True, name
-        assert {"value", "must_reach", "reached", "title", "unit"} <= set(each)
-        assert each["value"] is not None or name in ("latency_p99", "chain")
-    assert found["start_cold"]["value"] == 3.0 and found["start_warm"]["reached"] is True
-    assert len(found["steady_fused"]["events_per_s"]) == 2
-    assert plot.read_bytes().startswith(b"\x89PNG")
+    code, found = lines(capsys, "node", "--quick", "--json", "--only", ",".join(names))
+    assert code == 0
+    assert {each["figure"] for each in found} == set(names)
+    for each in found:
+        check(each["figure"], each)
+    if names == first_result.NAMES:
+        assert [each["value"] for each in found] == [0.6, 3.0]
 
 
-def test_a_wrong_run_spoils_its_figure(monkeypatch):
+def test_figures_are_printed_and_drawn(capsys, monkeypatch, tmp_path):
+    pytest.importorskip("polars")
+    monkeypatch.setattr(first_result, "measure", fake_starts)
+    options = ["--quick", "--figure", "start_warm", "--only", "idle", "--markdown"]
+    assert cli.main(["bench", "node", *options, "--plot", str(tmp_path / "node.png")]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "| figure | measured | must reach | |" and len(said) == 4
+    assert (tmp_path / "node.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("steady_fused",),
+        ("strings_2", "strings_scaling"),
+        ("process_scaling",),
+        ("windows_many_keys", "windows_scaling"),
+        ("readme_scaling",),
+        *((name,) for name in LATENCIES),
+    ],
+)
+def test_a_wrong_run_spoils_its_figures(monkeypatch, names):
     monkeypatch.setattr(Results, "take", drop_a_row)
-    found = MEASURES["steady_fused",](Bench(SMALL))["steady_fused"]
-    assert found.correct is False
-    assert found.said(FIGURES["steady_fused"])["reached"] is False
+    found = MEASURES[names](Bench(settings=QUICK))
+    for name in names:
+        assert found[name].correct is False
+        assert found[name].said(FIGURES[name])["reached"] is False
+
+
+def test_all_sides_get_the_same_rows(capsys):
+    _, found = lines(capsys, "node", "--quick", "--json", "--only", "windows_scaling")
+    (windows,) = found
+    assert windows["rows"] == windows["table_rounds"] * 2 * QUICK.rows
+
+
+def test_runs_are_bounded_on_one_side_only(monkeypatch):
+    asked = []
+
+    def engine(workers, bounded):
+        asked.append(bounded)
+        return hr.Engine(workers=workers)
+
+    monkeypatch.setattr(queries, "_engine", engine)
+    found = MEASURES["bounded_runs",](Bench(settings=QUICK))["bounded_runs"]
+    assert asked == [True, False] * 2  # fused, unfused
+    assert found.correct is True
+    ratios = found.details["ratio_fuse_auto"], found.details["ratio_fuse_none"]
+    assert found.value == pytest.approx(min(ratios), abs=0.001)
+
+
+def test_an_engine_that_cannot_bound_its_runs_skips_the_figure(capsys, monkeypatch):
+    def engine(workers, bounded):
+        raise Skipped("not there")
+
+    monkeypatch.setattr(queries, "_engine", engine)
+    code, (found,) = lines(capsys, "node", "--quick", "--json", "--only", "bounded_runs")
+    assert code == 0 and found["skipped"] == "not there"
+
+
+# ---------------------------------------------------------------- light queries
+
+
+def light_that_got(*came):
+    """Batches of so many rows at moments: a light query that was given them."""
+    light = beside.Light()
+    for moment, rows in came:
+        light._came.append((moment, rows))
+    return light
+
+
+STEP = 2 / beside.RATE  # seconds from one row that passes to the next
+
+
+def test_rows_on_time_took_no_time():
+    light = light_that_got(*((100.0 + STEP * number, 1) for number in range(1000)))
+    found = light.latencies(99.0, 101.0)
+    assert found["samples"] == 1000
+    assert found["max"] < 0.001
+
+
+def test_all_rows_that_wait_behind_a_stall_count():
+    """Half a second on time, then a stall of as long, behind which all rows come at once."""
+    on_time = int(0.5 / STEP)
+    came = [(100.0 + STEP * number, 1) for number in range(on_time)]
+    found = light_that_got(*came, (101.0, on_time)).latencies(99.0, 101.0)
+    assert found["samples"] == 2 * on_time
+    assert found["p50"] < 1.0
+    assert found["p99"] == pytest.approx(490, abs=5) and found["max"] == pytest.approx(500, abs=5)
+
+
+def test_rows_that_were_not_due_do_not_count():
+    came = [(100.0 + STEP * number, 1) for number in range(1000)]
+    assert light_that_got(*came).latencies(100.1, 100.2)["samples"] == pytest.approx(200, abs=1)
+    nothing = {"p50": None, "p99": None, "max": None, "samples": 0}
+    assert light_that_got(*came).latencies(200.0, 201.0) == nothing
+    assert light_that_got().latencies(0.0, 1.0) == nothing
+
+
+def test_a_heavy_row_takes_its_time():
+    turns = beside.turns_in(0.01)
+    assert 10_000 < turns < 100_000_000
 
 
 A_RESULT = Found(1.3, True, {"events_per_s": 5}).said(FIGURES["workers_2"])
@@ -387,7 +499,7 @@ WRONG = Found(None, False).said(FIGURES["latency_p99"])
 
 
 def test_the_table_for_the_documentation():
-    assert node.as_markdown([A_RESULT, MISSED, WRONG]) == [
+    assert report.as_markdown([A_RESULT, MISSED, WRONG]) == [
         "| figure | measured | must reach | |",
         "|---|---|---|---|",
         "| 2 workers, against Polars | **1.3 ×** | ≥ 1.2 × | reached |",
@@ -399,7 +511,7 @@ def test_the_table_for_the_documentation():
 def test_the_table_for_people():
     console = Console(file=io.StringIO(), width=100)
     results = [{**each, "load_before": 1.7} for each in (A_RESULT, MISSED, WRONG)]
-    console.print(node.table(results))
+    console.print(report.table("headrace bench node", results))
     text = console.file.getvalue()
     for word in ("workers_2", "1.3 ×", "reached", "missed", "WRONG", "unknown"):
         assert word in text

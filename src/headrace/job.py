@@ -177,12 +177,8 @@ def _execution(
         from .thread import ThreadRun
 
         return ThreadRun(made, capacity or DEFAULT_CAPACITY, compiled)
-    from .node.loop import loop, runs_compiled
+    from .node.loop import loop
 
-    if runs_compiled(made) is not None:
-        from .node.hosted import NodeRun
-
-        return NodeRun(made, workers, capacity or DEFAULT_CAPACITY, compiled)
     if compiled:
         loop()  # before the compiler is loaded here
     from .node.engine import OwnEngine
@@ -310,19 +306,11 @@ class Engine:
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
-        One that has strings or plain Python gets threads of its own. memory: a budget for its
-        blocks, in bytes.
+        memory: a budget for its blocks, in bytes.
         """
-        from .node.hosted import NodeRun
-        from .node.loop import runs_compiled
-
         made = planned(outputs, fuse=fuse, prune=prune)
         _check_sizes(None, capacity)
-        execution: Execution
-        if runs_compiled(made) is None:
-            execution = self._engine.query(made, capacity or NODE_CAPACITY, memory)
-        else:
-            execution = NodeRun(made, self.workers, capacity or DEFAULT_CAPACITY, True)
+        execution = self._engine.query(made, capacity or NODE_CAPACITY, memory)
         job = Job(made, execution, seconds, watch)
         self.jobs = [known for known in self.jobs if not known.is_over] + [job]
         return job.start()

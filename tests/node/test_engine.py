@@ -6,16 +6,15 @@ import time
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from tests.choices import Seeded, choices
+from tests.choices import Seeded
 from tests.counts import count
 from tests.naive import rows_of
 from tests.pipelines import CAPACITIES, random_pipeline
 from tests.running import assert_same, in_any_order, is_ordered
 
 import headrace as hr
-from headrace import col
-from headrace.node import splits
+from headrace import col, job
+from headrace.node import building
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
@@ -23,7 +22,8 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 @pytest.fixture
 def small_splits(monkeypatch):
     """Splits of few rows, so that small inputs have many."""
-    monkeypatch.setattr(splits, "SPLIT_ROWS", 3)
+    monkeypatch.setattr(building, "SPLIT_BLOCKS", 1)
+    monkeypatch.setattr(job, "NODE_CAPACITY", 3)
 
 
 def _compare(outputs, choose):
@@ -41,15 +41,6 @@ def _compare(outputs, choose):
     for output, rows in zip(outputs, expected, strict=True):
         assert_same(rows_of(output.result()), rows, ordered=is_ordered(output.node))
     count("random pipelines on several threads, interpreted")
-
-
-@given(choices())
-def test_random_pipelines(choose):
-    splits.SPLIT_ROWS, before = choose.pick([1, 3, 7]), splits.SPLIT_ROWS
-    try:
-        _compare(random_pipeline(choose, most_rows=25), choose)
-    finally:
-        splits.SPLIT_ROWS = before
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -75,14 +66,15 @@ def campaigns(rows):
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_compiled_and_in_order(workers, monkeypatch):
-    monkeypatch.setattr(splits, "SPLIT_ROWS", 1000)
+    monkeypatch.setattr(building, "SPLIT_BLOCKS", 1)
+    monkeypatch.setattr(job, "NODE_CAPACITY", 1000)
     out = campaigns(50_000).write.collect()
     hr.run(out)
     expected = out.result()
-    job = hr.run(out, engine="node", workers=workers)
+    ran = hr.run(out, engine="node", workers=workers)
     assert out.result().equals(expected)
-    assert job.status == "finished"
-    assert job.progress().rows_in == 50_000 and job.progress().rows_out == expected.num_rows
+    assert ran.status == "finished"
+    assert ran.progress().rows_in == 50_000 and ran.progress().rows_out == expected.num_rows
 
 
 def running_total(state, ad):
@@ -120,8 +112,8 @@ def test_an_error_of_a_sink_ends_the_run(small_splits):
 
 def test_it_stops_when_told_and_finishes_what_it_read():
     out = hr.read.index(rate=20_000).write.collect()
-    job = hr.run(out, engine="node", workers=2, compiled=False, seconds=0.3)
-    assert job.status == "stopped"
+    ran = hr.run(out, engine="node", workers=2, compiled=False, seconds=0.3)
+    assert ran.status == "stopped"
     found = out.result().column("index").to_pylist()
     assert found == list(range(len(found))) and len(found) > 100
 
@@ -131,8 +123,8 @@ def test_ctrl_c_drains(engine):
     out = hr.read.index(rate=20_000).write.collect()
     threading.Timer(0.4, _thread.interrupt_main).start()
     started = time.monotonic()
-    job = hr.run(out, engine=engine, compiled=False, seconds=30)
-    assert job.status == "stopped" and time.monotonic() - started < 10
+    ran = hr.run(out, engine=engine, compiled=False, seconds=30)
+    assert ran.status == "stopped" and time.monotonic() - started < 10
     found = out.result().column("index").to_pylist()
     assert found == list(range(len(found))) and found
 

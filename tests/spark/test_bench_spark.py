@@ -5,12 +5,14 @@ import json
 import pytest
 from rich.console import Console
 
+from headrace.bench import report
+from headrace.bench.figure import Figure
 from headrace.bench.spark import command
-from headrace.bench.spark.cases import CASES, Case
-from headrace.bench.spark.context import Skipped, opened
+from headrace.bench.spark.cases import CASES, MEASURED_BY, found_by
+from headrace.bench.spark.context import opened
 from headrace.cli import main
 
-PROMISED = {"case", "ratio", "rows_per_s", "their_rows_per_s", "correct", "target", "reached"}
+PROMISED = {"figure", "value", "unit", "correct", "must_reach", "reached", "load_before"}
 QUICK = ("window_parquet", "etl_parquet", "keyed_aggregate", "tick")
 LONG = ("keyed_python", "python_udf", "python_chain", "large_state", "dataframe", "startup")
 
@@ -19,16 +21,17 @@ def check(name, capsys, session):
     (result,) = command.run([name], scale=0.0005, as_json=True, session=session)
     assert json.loads(capsys.readouterr().out) == result
     assert set(result) >= PROMISED
-    assert result["case"] == name
+    assert result["figure"] == name
     assert result["correct"] is True
-    assert result["ratio"] > 0 or name == "startup"
+    assert result["value"] > 0 or name == "startup"
     return result
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_case_is_right_and_complete(name, capsys, session):
     result = check(name, capsys, session)
-    assert result["rows_per_s"] > 0 and result["their_rows_per_s"] > 0
+    assert len(result["sides"]) == 2
+    assert all(side["best"] >= side["median"] > 0 for side in result["sides"].values())
 
 
 @pytest.mark.soak
@@ -47,55 +50,45 @@ def test_a_case_that_cannot_be_run_says_why(capsys, session):
 
 def test_every_case_is_tested():
     assert set(CASES) == {*QUICK, *LONG, "kafka_json"}
+    assert [measure.__name__ for measure in MEASURED_BY] == list(CASES)
 
 
 # ---------------------------------------------------------------- verdicts
 
 
-def measured(ratio, correct=True):
-    return lambda context: {
-        "ratio": ratio,
-        "rows_per_s": 2_000_000,
-        "their_rows_per_s": 1_000_000,
-        "correct": correct,
-    }
+def said(ratio, correct=True, **limits):
+    rates = {"best": 2_000_000, "median": 2_000_000}
+    found = {"ratio": ratio, "sides": {"headrace": rates, "Spark": rates}, "correct": correct}
+    return found_by(lambda context: dict(found), None).said(Figure("tick", "a title", **limits))
 
 
 @pytest.mark.parametrize(
     ("limits", "ratio", "correct", "reached"),
     [
-        ({"at_least": 2.0}, 2.0, True, True),
-        ({"at_least": 2.0}, 1.99, True, False),
-        ({"at_least": 2.0}, 3.0, False, False),
-        ({"at_most": 1.3}, 1.3, True, True),
-        ({"at_most": 1.3}, 1.4, True, False),
+        ({"limit": 2.0}, 2.0, True, True),
+        ({"limit": 2.0}, 1.99, True, False),
+        ({"limit": 2.0}, 3.0, False, False),
+        ({"limit": 1.3, "at_most": True}, 1.3, True, True),
+        ({"limit": 1.3, "at_most": True}, 1.4, True, False),
     ],
 )
 def test_a_ratio_is_held_against_its_target(limits, ratio, correct, reached):
-    case = Case("tick", "a title", measured(ratio, correct), **limits)
-    assert case.run(None)["reached"] is reached
+    assert said(ratio, correct, **limits)["reached"] is reached
 
 
 def test_a_table_shows_what_was_found():
-    results = [Case("tick", "", measured(9.0), at_most=1.3).run(None)]
-    results += [Case("etl_parquet", "", measured(3.0, correct=False), 2.0).run(None)]
-    results += [Case("window_parquet", "", measured(3.0), 2.0).run(None)]
+    results = [
+        said(9.0, limit=1.3, at_most=True),
+        said(3.0, False, limit=2.0),
+        said(3.0, limit=2.0),
+    ]
     text = shown(results)
-    assert "missed" in text and "WRONG" in text and "reached" in text and "2 M/s" in text
-
-
-def test_a_skipped_case_has_no_ratio():
-    def measure(context):
-        raise Skipped("no broker")
-
-    result = Case("kafka_json", "", measure, 1.5).run(None)
-    assert result["skipped"] == "no broker" and set(result) >= PROMISED
-    assert "kafka_json: no broker" in shown([result])
+    assert "missed" in text and "WRONG" in text and "reached" in text and "2.00 M" in text
 
 
 def shown(results):
     console = Console(width=160, record=True, file=open("/dev/null", "w"))
-    console.print(command.table(results))
+    console.print(report.table("cases", results))
     return console.export_text()
 
 

@@ -8,6 +8,7 @@ from tests.stage.both import life
 import headrace as hr
 from headrace.plan.types import int64
 from headrace.stage.generate.stores import StoreLayout
+from headrace.stage.memory.records import array, i64
 from headrace.stage.panes import (
     LAST,
     MOST_SPARE,
@@ -19,6 +20,7 @@ from headrace.stage.panes import (
     open_pane,
     panes_with,
 )
+from headrace.stage.room import grow_panes, trim_panes
 from headrace.stage.store import Store
 from headrace.stage.tables import store_functions
 from headrace.stage.windows import OpenWindows
@@ -35,13 +37,13 @@ class Windows:
         self.real = OpenWindows(entry, hr.tumbling(SIZE), keeps_text=False)
         self.panes, self.records = self.real.panes, {}
         names = (find_pane, lacks_pane, open_pane, closed_panes)
-        names += (panes_with, empty_panes, close_panes)
+        names += (panes_with, empty_panes, close_panes, grow_panes, trim_panes)
         self.do = {function.__name__: life(function) for function in names}
 
     def open(self, start, records):
         if start not in self.records:
             if self.do["lacks_pane"](self.panes):
-                self.real.make_room()
+                self.do["grow_panes"](self.panes)
             self.do["open_pane"](self.panes, start)
             self.records[start] = 0
         store = Store(self.do["find_pane"](self.panes, start))
@@ -49,7 +51,8 @@ class Windows:
         self.records[start] += records
 
     def noted(self, count):
-        return [Store(int(address)).window for address in self.real._due[:count]]
+        due = array(i64, address=self.panes.due)
+        return [Store(due[k]).window for k in range(count)]
 
     def close_until(self, watermark):
         count = self.do["closed_panes"](self.panes, watermark)
@@ -75,7 +78,7 @@ class Windows:
 
     def close_by_host(self, start):
         if start in self.records:
-            self.real.close([self.real.stores[start]])
+            self.real.close([start])
             del self.records[start]
 
     def check(self):
@@ -114,8 +117,8 @@ def test_closed_windows_leave_little_memory_behind(life):
         windows.open(number * SIZE, 1)
     windows.close_until(LAST)
     assert windows.panes.spares == 100
-    windows.real.trim()
-    assert windows.panes.spares == MOST_SPARE == len(windows.real._owned)
+    windows.do["trim_panes"](windows.panes)
+    assert windows.panes.spares == MOST_SPARE
     windows.open(0, 1)
     windows.check()
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from headrace.plan.types import float64, int64, optional, string
 from headrace.stage.generate.stores import StoreLayout
-from headrace.stage.store import GROUPS, KeyedStore, key_groups
+from headrace.stage.keyed_store import KeyedStore
+from headrace.stage.store import GROUPS, key_groups
 from headrace.stage.strings.hashing import hash_int
 from headrace.stage.tables import store_functions
 

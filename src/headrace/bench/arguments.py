@@ -6,8 +6,10 @@ What measures is imported by the command that runs, so that the others start qui
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 Commands = argparse._SubParsersAction  # of parsers; argparse has no public name for it
 
@@ -28,12 +30,16 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
 # ---- values ----------------------------------------------------------------------------------
 
 
+def _above_zero(text: str, what: str) -> float:
+    given = float(text.replace("_", ""))
+    if not 0 < given < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not {what}")
+    return given
+
+
 def seconds(text: str) -> float:
     """A time above zero."""
-    given = float(text)
-    if not 0 < given < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a time above zero")
-    return given
+    return _above_zero(text, "a time above zero")
 
 
 def count(text: str) -> int:
@@ -53,58 +59,89 @@ def writable(path: Path) -> None:
 
 
 def _rate(text: str) -> float | str:
-    if text == HALF:
-        return HALF
-    rate = float(text.replace("_", ""))
-    if not 0 < rate < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a rate: use events per second, or half")
-    return rate
+    return HALF if text == HALF else _above_zero(text, "a rate: use events per second, or half")
+
+
+def _scale(text: str) -> float:
+    return _above_zero(text, "a number above zero")
 
 
 def _lengths(text: str) -> list[int]:
     return [count(part) for part in text.split(",")]
 
 
-def _stage_figure(text: str) -> str:
-    from .figures import FIGURES
+def _known(what: str, names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Names out of those that there are, with commas between them."""
 
-    return _one_of(text, list(FIGURES))
+    def parsed(text: str) -> list[str]:
+        known, given = list(names()), text.split(",")
+        for name in given:
+            if name not in known:
+                raise argparse.ArgumentTypeError(
+                    f"no {what} {name!r}; there are: {', '.join(known)}"
+                )
+        return given
+
+    return parsed
 
 
-def _node_figure(text: str) -> str:
-    from .node_figures import FIGURES
+def _stage_figures() -> Iterable[str]:
+    from .stage import FIGURES
 
-    return _one_of(text, list(FIGURES))
+    return FIGURES
 
 
-def _case(text: str) -> str:
+def _node_figures() -> Iterable[str]:
+    from .node.suite import FIGURES
+
+    return FIGURES
+
+
+def _spark_cases() -> Iterable[str]:
     from .spark.cases import CASES
 
-    return _one_of(text, list(CASES), "case")
+    return CASES
 
 
-def _scale(text: str) -> float:
-    given = float(text)
-    if not 0 < given < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
-    return given
+# ---- what suites of figures have in common ---------------------------------------------------
 
 
-def _one_of(text: str, known: list[str], what: str = "figure") -> str:
-    if text not in known:
-        raise argparse.ArgumentTypeError(f"no {what} {text!r}; there are: {', '.join(known)}")
-    return text
-
-
-def _add_choice(parser: argparse.ArgumentParser, what: str, kind: Callable[[str], str]) -> None:
+def _add_suite(
+    kinds: Commands[argparse.ArgumentParser],
+    name: str,
+    help: str,
+    *,
+    what: str,
+    names: Callable[[], Iterable[str]],
+    command: Callable[[argparse.Namespace], list[dict[str, Any]]],
+) -> argparse.ArgumentParser:
+    parser = kinds.add_parser(name, help=help)
     parser.add_argument(
+        "--only",
         f"--{what}",
-        action="append",
+        action="extend",
         default=[],
-        type=kind,
-        metavar="NAME",
-        help=f"only this {what}; may be given again",
+        type=_known(what, names),
+        metavar="NAME[,NAME]",
+        help=f"only these {what}s; may be given again",
     )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help=f"one JSON line per {what}, nothing else")
+    form.add_argument("--markdown", action="store_true", help="a table for the documentation")
+    parser.add_argument("--plot", type=Path, metavar="PATH", help=f"draw how good the {what}s are")
+
+    def run(options: argparse.Namespace) -> int:
+        if options.plot is not None:
+            writable(options.plot)
+        # one that is missed or skipped is a finding, not a failure of the command; a wrong one is
+        return 1 if any(result["correct"] is False for result in command(options)) else 0
+
+    parser.set_defaults(command=run)
+    return parser
+
+
+def _shown(options: argparse.Namespace) -> dict[str, Any]:
+    return {"as_json": options.json, "markdown": options.markdown, "plot": options.plot}
 
 
 # ---- ysb -------------------------------------------------------------------------------------
@@ -200,72 +237,49 @@ def _chain(options: argparse.Namespace) -> int:
     return 0 if found["correct"] else 1
 
 
-# ---- node ------------------------------------------------------------------------------------
+# ---- node, stage, spark ----------------------------------------------------------------------
 
 
 def _add_node(kinds: Commands[argparse.ArgumentParser]) -> None:
-    node = kinds.add_parser("node", help="all figures of the node engine; takes some minutes")
-    _add_choice(node, "figure", _node_figure)
-    node.add_argument(
+    says = "all figures of the node engine; takes some minutes"
+    node = _add_suite(kinds, "node", says, what="figure", names=_node_figures, command=_node)
+    size = node.add_mutually_exclusive_group()
+    size.add_argument(
         "--seconds", type=seconds, default=5.0, help="the measure of all times (default: 5)"
     )
-    node.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
-    node.add_argument("--plot", type=Path, metavar="PATH", help="draw how good the figures are")
-    form = node.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
-    form.add_argument("--markdown", action="store_true", help="a table for the documentation")
-    node.set_defaults(command=_node)
-
-
-def _node(options: argparse.Namespace) -> int:
-    from . import node
-    from .node_figures import Settings
-    from .ysb import ROWS
-
-    if options.plot is not None:
-        writable(options.plot)
-    results = node.run(
-        options.figure,
-        settings=Settings.lasting(options.seconds, options.rows or ROWS),
-        as_json=options.json,
-        markdown=options.markdown,
-        plot=options.plot,
+    size.add_argument(
+        "--quick", action="store_true", help="the smallest sizes: does it work, not how fast"
     )
-    # a missed figure is a finding, not a failure of the command; a wrong result is
-    return 0 if all(result["correct"] for result in results) else 1
+    node.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
 
 
-# ---- stage -----------------------------------------------------------------------------------
+def _node(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from .node import suite
+    from .node.bench import Settings
+
+    settings = Settings.quick() if options.quick else Settings.lasting(options.seconds)
+    if options.rows is not None:
+        settings = replace(settings, rows=options.rows)
+    return suite.run(options.only, settings=settings, **_shown(options))
 
 
 def _add_stage(kinds: Commands[argparse.ArgumentParser]) -> None:
-    stage = kinds.add_parser("stage", help="one stage on one thread, as ratios to Polars on two")
-    stage.add_argument("--json", action="store_true", help="one JSON line per figure, nothing else")
-    _add_choice(stage, "figure", _stage_figure)
+    says = "one stage on one thread, as ratios to Polars on two"
+    stage = _add_suite(kinds, "stage", says, what="figure", names=_stage_figures, command=_stage)
     stage.add_argument("--rows", type=count, help="rows of each figure (default: its own number)")
     stage.add_argument("--repeat", type=count, default=7, help="timed rounds (default: 7)")
-    stage.add_argument("--plot", type=Path, metavar="PATH", help="draw the figures as bars")
-    stage.set_defaults(command=_stage)
 
 
-def _stage(options: argparse.Namespace) -> int:
+def _stage(options: argparse.Namespace) -> list[dict[str, Any]]:
     from . import stage
-    from .figures import Settings
 
-    if options.plot is not None:
-        writable(options.plot)
-    settings = Settings(rows=options.rows, repeat=options.repeat)
-    stage.run(options.figure, settings=settings, as_json=options.json, plot=options.plot)
-    return 0  # a missed figure is a finding, not a failure of the command
-
-
-# ---- spark -----------------------------------------------------------------------------------
+    settings = stage.Settings(rows=options.rows, repeat=options.repeat)
+    return stage.run(options.only, settings=settings, **_shown(options))
 
 
 def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
-    spark = kinds.add_parser("spark", help="pipelines on Spark, as ratios to Spark's own ways")
-    spark.add_argument("--json", action="store_true", help="one JSON line per case, nothing else")
-    _add_choice(spark, "case", _case)
+    says = "pipelines on Spark, as ratios to Spark's own ways"
+    spark = _add_suite(kinds, "spark", says, what="case", names=_spark_cases, command=_spark)
     spark.add_argument(
         "--rows-scale",
         type=_scale,
@@ -273,12 +287,9 @@ def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
         metavar="F",
         help="so many times the rows of each case (default: 1)",
     )
-    spark.set_defaults(command=_spark)
 
 
-def _spark(options: argparse.Namespace) -> int:
+def _spark(options: argparse.Namespace) -> list[dict[str, Any]]:
     from .spark import command
 
-    results = command.run(options.case, scale=options.rows_scale, as_json=options.json)
-    # a missed ratio is a finding, not a failure of the command; a wrong result is
-    return 0 if all(result["correct"] is not False for result in results) else 1
+    return command.run(options.only, scale=options.rows_scale, **_shown(options))

@@ -8,41 +8,28 @@ operators; it is taken off. Short chains get more rows than long ones, for the s
 
 from __future__ import annotations
 
-import json
 import statistics
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 import headrace as hr
 from headrace import col
 from headrace.observe.numbers import short
 from headrace.stream import Stream
 
-from .queries import How, Queries
-from .saying import Said, say_nothing, saying
+from .harness import Run
+from .queries import How, finish
+from .report import Report, right_or_wrong
+from .saying import Said, say_nothing
 
 LENGTHS = (10, 1000)
 ROWS = 2_000_000  # of the longest chain
 TABLE_ROWS = 65_536
 REPEAT = 3
-END_SECONDS = 600.0
-
-
-@dataclass(frozen=True)
-class Run:
-    """A chain that ran: its rows, seconds, and whether every row was right."""
-
-    rows: int
-    seconds: float
-    correct: bool
 
 
 def chain(rows: Stream, operators: int) -> Stream:
@@ -60,22 +47,13 @@ def chain(rows: Stream, operators: int) -> Stream:
 def run_chain(operators: int, rows: int, how: How, table_rows: int = TABLE_ROWS) -> Run:
     """Run a chain over so many rows; timed from the first row that is read to the end."""
     index = np.arange(table_rows)
-    table = pa.table({"index": index, "n": index})
-    passed: list[pa.RecordBatch] = []
-    events = hr.read.replay(table, rows=rows, name="numbers")
-    output = chain(events, operators).write.callback(passed.append)
-    with Queries([output], how) as queries:
-        started = queries.await_rows()
-        queries.await_end(END_SECONDS)
-        seconds = time.perf_counter() - started
-        counted = queries.jobs[0].progress().rows_in
-        queries.await_warm()  # for the runs after this one
-    found = pa.Table.from_batches(passed, output.node.schema.to_arrow())
-    rounds = -(-rows // table_rows)
-    right = counted == rows and found.num_rows == rounds
+    events = hr.read.replay({"index": index, "n": index}, rows=rows, name="numbers")
+    ended = finish(chain(events, operators), how)
+    found, rounds = ended.result, -(-rows // table_rows)
+    right = ended.rows == rows and found.num_rows == rounds
     right = right and bool((found["index"].to_numpy() == 0).all())
     right = right and bool((found["n"].to_numpy() == operators).all())
-    return Run(rows, seconds, right)
+    return Run(rows, ended.seconds, right)
 
 
 def measure(
@@ -132,24 +110,15 @@ def _ratio(costs: dict[int, float]) -> float | None:
 
 
 def run(
-    how: How,
-    *,
-    lengths: Sequence[int] = LENGTHS,
-    rows: int = ROWS,
-    repeat: int = REPEAT,
-    as_json: bool = False,
-    console: Console | None = None,
+    how: How, *, as_json: bool = False, console: Console | None = None, **sizes: Any
 ) -> dict[str, Any]:
-    """Measure, print, and give it back."""
-    console = console or Console()
-    with saying("chain", as_json, console) as say:
-        found = measure(how, lengths=lengths, rows=rows, repeat=repeat, say=say)
-    if as_json:
-        print(json.dumps(found), flush=True)
-    else:
-        console.print(_table(found))
-        ratio = "unknown: too few rows" if found["ratio"] is None else f"{found['ratio']:.2f}"
-        console.print(f"longest to shortest: {ratio}", highlight=False)
+    """Measure with such `sizes`, print, and give it back."""
+    report = Report(as_json, console)
+    with report.saying("chain") as say:
+        found = measure(how, say=say, **sizes)
+    report.add(found)
+    ratio = "unknown: too few rows" if found["ratio"] is None else f"{found['ratio']:.2f}"
+    report.show(_table(found), f"longest to shortest: {ratio}")
     return found
 
 
@@ -157,7 +126,7 @@ def _table(found: dict[str, Any]) -> Table:
     made = Table(title=f"headrace bench chain: {found['workers']} workers, fuse {found['fuse']}")
     for heading in ("operators", "rows", "ns per row and operator", ""):
         made.add_column(heading, justify="right", no_wrap=True)
-    verdict = Text("verified", "green") if found["correct"] else Text("WRONG", "bold red")
+    verdict = right_or_wrong(found["correct"])
     for length in map(str, found["operators"]):
         cost = found["ns_per_row_and_operator"][length]
         made.add_row(length, short(found["rows"][length]), f"{cost:.2f}", verdict)

@@ -13,10 +13,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import median
+
+from .figure import Figure, Found
+from .saying import Said, say_nothing
 
 ROWS = 100_000
+FIGURES = (
+    Figure("start_warm", "start to first result, warm cache", 1.0, True, "s"),
+    Figure("start_cold", "start to first result, cold cache", 4.0, True, "s"),
+)
+NAMES = tuple(figure.name for figure in FIGURES)
 _MODULE = "headrace.bench.first_result"
 
 
@@ -30,12 +38,21 @@ class Starts:
     correct: bool = True
 
 
-def measure(
-    rows: int,
-    repeat: int,
-    say: Callable[[str], None] = lambda said: None,
-    engine: str = "thread",
-) -> Starts:
+def found(rows: int, repeat: int, engine: str, say: Said = say_nothing) -> dict[str, Found]:
+    """Both figures of an engine."""
+    starts = measure(rows, repeat, engine, say)
+    details = {
+        "starts": [round(seconds, 3) for seconds in starts.warm],
+        "import_s": round(median(starts.imported), 3),
+        "rows": rows,
+    }
+    return {
+        "start_warm": Found(median(starts.warm), starts.correct, details),
+        "start_cold": Found(starts.cold, starts.correct, {"rows": rows}),
+    }
+
+
+def measure(rows: int, repeat: int, engine: str, say: Said = say_nothing) -> Starts:
     """Start a process with a cold cache, then `repeat` with a warm one."""
     found = Starts()
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:

@@ -1,9 +1,9 @@
-"""Measuring two programs against each other on a machine that others use as well.
+"""Measuring sides against each other on a machine that others use as well.
 
-The two run in turns, so that whatever else the machine does hits both, and the ratio is the median
-over the pairs of neighbours. Every result is checked, outside the time that is measured. One thread
-against several stays flattered where others keep cores busy; the load before the run and the cores
-that each program got tell.
+The sides run in turns, so that whatever else the machine does hits all of them, and the ratio of
+two is the median over the pairs of neighbours. Every result is checked, outside the time that is
+measured. One thread against several stays flattered where others keep cores busy; the load before
+the run and the cores that each side got tell.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import gc
 import importlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+
+from .saying import Said, say_nothing
 
 Program = Callable[[], pa.Table]
 Check = Callable[[pa.Table], bool]
@@ -46,78 +48,128 @@ def needed(module: str, what: str, extra: str = "bench") -> Any:
         ) from None
 
 
-@dataclass
-class Duel:
-    """The times of two programs that ran in turns over the same rows.
-
-    >>> duel = Duel(rows=100, ours=[1.0, 2.0, 2.0], theirs=[1.0, 1.0, 0.5], correct=True)
-    >>> duel.ratio, duel.ratio_best
-    (0.5, 0.5)
-    >>> duel.rate(duel.ours), duel.median_rate(duel.ours)
-    (100.0, 50.0)
-    """
+@dataclass(frozen=True)
+class Run:
+    """One run of a side: its rows and seconds, and whether its result was right."""
 
     rows: int
-    ours: list[float] = field(default_factory=list)
-    theirs: list[float] = field(default_factory=list)
+    seconds: float
     correct: bool = True
-    our_cores: list[float] = field(default_factory=list)  # CPU seconds of the process per second
-    their_cores: list[float] = field(default_factory=list)
+    cores: float = 0.0  # CPU seconds of the process per second
+    most: float | None = None  # rows per second of its best part, where it has parts
+    seen: dict[str, Any] = field(default_factory=dict)  # what else was found
+
+    @property
+    def rate(self) -> float:
+        """Rows per second.
+
+        >>> Run(rows=10, seconds=4.0).rate
+        2.5
+        """
+        return self.rows / max(self.seconds, 1e-9)
+
+    @property
+    def best(self) -> float:
+        """Rows per second of its best part."""
+        return self.rate if self.most is None else self.most
+
+
+@dataclass(frozen=True)
+class Duel:
+    """The runs of two sides that took turns.
+
+    >>> ours = [Run(100, 1.0), Run(100, 2.0), Run(100, 2.0)]
+    >>> duel = Duel("ours", ours, "theirs", [Run(100, 1.0), Run(100, 1.0), Run(100, 0.5)])
+    >>> duel.ratio, duel.ratio_best
+    (0.5, 0.5)
+    >>> duel.said()["sides"]["ours"]
+    {'best': 100, 'median': 50}
+    """
+
+    name: str
+    ours: Sequence[Run]
+    their_name: str
+    theirs: Sequence[Run]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Our rate to theirs, pair by pair."""
+        return [_to(ours.rate, theirs.rate) for ours, theirs in zip(self.ours, self.theirs)]
 
     @property
     def ratio(self) -> float:
         """Our rate to theirs: the median over the pairs."""
-        return statistics.median(theirs / ours for ours, theirs in zip(self.ours, self.theirs))
+        return statistics.median(self.ratios)
 
     @property
     def ratio_best(self) -> float:
         """Our best rate to their best rate."""
-        return min(self.theirs) / min(self.ours)
+        return _to(max(run.best for run in self.ours), max(run.best for run in self.theirs))
 
-    def rate(self, times: list[float]) -> float:
-        """Rows per second of the best run."""
-        return self.rows / min(times)
+    def said(self) -> dict[str, Any]:
+        """What is reported: both ratios, those of all pairs, and the rates of both sides."""
+        return {
+            "ratio_median": round(self.ratio, 3),
+            "ratio_best": round(self.ratio_best, 3),
+            "ratios": [round(ratio, 3) for ratio in self.ratios],
+            "sides": {self.name: _rates(self.ours), self.their_name: _rates(self.theirs)},
+        }
 
-    def median_rate(self, times: list[float]) -> float:
-        """Rows per second of the median run."""
-        return self.rows / statistics.median(times)
+
+def _to(ours: float, theirs: float) -> float:
+    """A ratio of rates; a side that did nothing in its time counts as one row per second."""
+    return ours / max(theirs, 1.0)
 
 
-def measure(program: Program) -> tuple[float, float, pa.Table]:
-    """Seconds, cores used and result of one run; garbage of earlier ones is collected before."""
+def _rates(runs: Sequence[Run]) -> dict[str, int]:
+    """Rows per second of the best and of the median run."""
+    median = statistics.median(run.rate for run in runs)
+    return {"best": round(max(run.best for run in runs)), "median": round(median)}
+
+
+@dataclass
+class Turns:
+    """The timed runs of several sides, by name, and whether all results were right."""
+
+    runs: dict[str, list[Run]]
+    correct: bool = True
+
+    def duel(self, ours: str, theirs: str) -> Duel:
+        """Two of the sides."""
+        return Duel(ours, self.runs[ours], theirs, self.runs[theirs])
+
+
+def in_turns(
+    sides: Mapping[str, Callable[[], Run]],
+    rounds: int,
+    *,
+    warm_up: bool = True,
+    say: Said = say_nothing,
+) -> Turns:
+    """Run sides in turns, so many rounds; the results of a round to warm up are only checked.
+
+    >>> turns = in_turns({"a": lambda: Run(1, 1.0), "b": lambda: Run(1, 0.5)}, 2)
+    >>> turns.correct, turns.duel("a", "b").ratio
+    (True, 0.5)
+    """
+    if rounds < 1:
+        raise ValueError(f"rounds={rounds}: must be at least 1")
+    found = Turns({name: [] for name in sides})
+    for number in range(0 if warm_up else 1, rounds + 1):
+        for name, side in sides.items():
+            say(f"{name}, {f'round {number} of {rounds}' if number else 'warming up'}")
+            run = side()
+            found.correct &= run.correct
+            if number:
+                found.runs[name].append(run)
+    return found
+
+
+def timed(program: Program, check: Check, rows: int) -> Run:
+    """One run of a program; garbage of earlier ones is collected before, the result is checked."""
     gc.collect()
     cpu, started = time.process_time(), time.perf_counter()
     result = program()
     seconds = time.perf_counter() - started
-    return seconds, (time.process_time() - cpu) / max(seconds, 1e-9), result
-
-
-def duel(
-    prepare: Callable[[], Program],
-    theirs: Program,
-    check: Check,
-    *,
-    rows: int,
-    repeat: int,
-    on_round: Callable[[int], None] = lambda number: None,
-) -> Duel:
-    """Run two programs in turns, once to warm up and then `repeat` times.
-
-    `prepare` sets our program up anew for each run, which is not part of its time; round 0 is the
-    warm-up, whose results are checked but not timed.
-    """
-    if repeat < 1:
-        raise ValueError(f"repeat={repeat}: must be at least 1")
-    found = Duel(rows)
-    for number in range(repeat + 1):
-        on_round(number)
-        for program, times, shares in (
-            (prepare(), found.ours, found.our_cores),
-            (theirs, found.theirs, found.their_cores),
-        ):
-            seconds, cores, result = measure(program)
-            found.correct &= check(result)
-            if number:
-                times.append(seconds)
-                shares.append(cores)
-    return found
+    cores = (time.process_time() - cpu) / max(seconds, 1e-9)
+    return Run(rows, seconds, check(result), cores)

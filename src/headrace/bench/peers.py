@@ -11,7 +11,7 @@ from typing import Any
 from headrace.workloads import ysb
 from headrace.workloads.compare import same_rows
 
-from .harness import needed
+from .harness import Run, needed
 
 POLARS_THREADS = 2
 FEWEST_RUNS = 5
@@ -58,15 +58,18 @@ class PolarsYsb:
         self.correct = True
         self._run()  # warm up: threads, memory
 
-    def measure(self, seconds: float) -> None:
-        """Run it again and again, so long and a few times at least."""
-        runs, until = 0, time.perf_counter() + seconds
-        while runs < FEWEST_RUNS or time.perf_counter() < until:
+    def measure(self, seconds: float) -> Run:
+        """Run it again and again, so long and a few times at least; gives the median run."""
+        times: list[float] = []
+        until = time.perf_counter() + seconds
+        while len(times) < FEWEST_RUNS or time.perf_counter() < until:
             started = time.perf_counter()
             result = self._run()
-            self.times.append(time.perf_counter() - started)
-            runs += 1
+            times.append(time.perf_counter() - started)
+        self.times += times
         self.correct &= same_rows(result.to_arrow(), self._expected)
+        best = self._rows / min(times)
+        return Run(self._rows, statistics.median(times), self.correct, most=best)
 
     def said(self, ours: float) -> dict[str, Any]:
         """What is reported, given our events per second: theirs and the ratio, by medians."""

@@ -1,147 +1,213 @@
-"""Figures for people: a table in the terminal and a plot."""
+"""How benchmarks report: one JSON line per result, or progress and then a table with verdicts.
+
+A `Suite` is a set of figures with limits; `run` measures those that are wanted. What has no limits
+(`bench ysb`, `bench chain`) prints through `Report`, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from .harness import needed
+from headrace.observe.numbers import short
 
-OURS, THEIRS, LIMIT = "#2f6db3", "#b9bec6", "#c8412b"
-BUSY = 0.3  # cores that others use; beyond it a ratio is to be doubted
+from .figure import Figure, Found, Skipped
+from .harness import MissingPackage
+from .machine import load_of_others
+from .peers import POLARS_THREADS
+from .saying import Said, say_nothing, saying
+
+BUSY = 0.3  # cores that others use; beyond it a figure is to be doubted
+
+Result = dict[str, Any]
+STYLES = {
+    **{"reached": "green", "right": "green", "missed": "red", "WRONG": "bold red"},
+    "skipped": "yellow",
+}
 
 
-def table(results: Sequence[dict[str, Any]]) -> RenderableType:
-    """The figures as a table, with a line for each figure that was missed."""
-    made = Table(title="headrace bench stage: one thread, against Polars on two")
+class Report:
+    """Prints results as they come, as JSON lines, or leaves it to a table at the end."""
+
+    def __init__(
+        self, as_json: bool = False, console: Console | None = None, *, silent: bool = False
+    ) -> None:
+        self._as_json, self.console = as_json, console or Console()
+        self._silent = silent or as_json
+        self.results: list[Result] = []
+
+    def saying(self, name: str) -> saying:
+        """Progress of what is measured now."""
+        return saying(name, self._silent, self.console)
+
+    def add(self, result: Result) -> None:
+        """One more result."""
+        self.results.append(result)
+        if self._as_json:
+            print(json.dumps(result), flush=True)
+
+    def show(self, *shown: RenderableType) -> None:
+        """The end of it, for people."""
+        if not self._as_json:
+            self.console.print(Group(*shown), highlight=False)
+
+
+def colored(verdict: str) -> Text:
+    """A verdict in its color.
+
+    >>> colored("WRONG").plain
+    'WRONG'
+    """
+    return Text(verdict, STYLES[verdict])
+
+
+def right_or_wrong(correct: bool) -> Text:
+    """The verdict on a result that has no limit."""
+    return colored("right" if correct else "WRONG")
+
+
+# ---- figures with limits ---------------------------------------------------------------------
+
+
+@dataclass
+class Bench:
+    """What measurements of a suite share; `say` is set for each of them."""
+
+    say: Said = field(default=say_nothing, kw_only=True)
+
+
+B = TypeVar("B", bound=Bench)
+
+
+@dataclass(frozen=True)
+class Suite(Generic[B]):
+    """Figures, and what measures them: one measurement may give several."""
+
+    title: str
+    figures: Mapping[str, Figure]
+    measures: Mapping[tuple[str, ...], Callable[[B], Mapping[str, Found]]]
+
+
+def run(
+    suite: Suite[B],
+    bench: B,
+    names: Sequence[str] = (),
+    *,
+    as_json: bool = False,
+    markdown: bool = False,
+    plot: Path | None = None,
+    console: Console | None = None,
+) -> list[Result]:
+    """Measure figures (all, without names), print them, and give them back."""
+    report = Report(as_json, console, silent=markdown)
+    wanted = names or list(suite.figures)
+    for result in _measured(suite, bench, wanted, report):
+        report.add(result)
+    if markdown:
+        print("\n".join(as_markdown(report.results)))
+    else:
+        report.show(table(suite.title, report.results))
+    if plot is not None:
+        from .plot import draw
+
+        draw(suite.title, report.results, plot)
+    return report.results
+
+
+def _measured(suite: Suite[B], bench: B, wanted: Sequence[str], report: Report) -> Iterator[Result]:
+    for names, measure in suite.measures.items():
+        if not set(names) & set(wanted):
+            continue
+        load = load_of_others()
+        with report.saying(", ".join(names)) as bench.say:
+            try:
+                found = measure(bench)
+            except (MissingPackage, Skipped) as why:
+                found = dict.fromkeys(names, Found.nothing(str(why)))
+        for name in names:
+            if name in wanted:
+                yield {**found[name].said(suite.figures[name]), "load_before": load}
+
+
+def value_of(result: Result) -> str:
+    """The value with its unit."""
+    if result["value"] is None:
+        return "unknown"
+    return f"{result['value']:.3g} {result['unit']}"
+
+
+def limit_of(result: Result) -> str:
+    """What must be reached, with its unit.
+
+    >>> limit_of(Found(1.0, True).said(Figure("speed", "", 1.6)))
+    '≥ 1.6 ×'
+    """
+    return f"{'≤' if result['at_most'] else '≥'} {result['must_reach']:g} {result['unit']}"
+
+
+def verdict_of(result: Result) -> str:
+    """Was it reached?"""
+    if result["correct"] is None:
+        return "skipped"
+    if not result["correct"]:
+        return "WRONG"
+    return "reached" if result["reached"] else "missed"
+
+
+def table(title: str, results: Sequence[Result]) -> RenderableType:
+    """The figures for the terminal, and what else is to be said of them."""
+    made = Table(title=title)
     made.add_column("figure", style="bold", no_wrap=True)
-    for heading in ("headrace", "Polars", "ratio", "must reach", ""):
+    made.add_column("what it is", overflow="fold")
+    for heading in ("rows/s", "value", "must reach", ""):
         made.add_column(heading, justify="right", no_wrap=True)
     for result in results:
-        for row in _rows(result):
-            made.add_row(*row)
+        cells = result["figure"], result["title"], _sides(result), value_of(result)
+        made.add_row(*cells, limit_of(result), colored(verdict_of(result)))
     return Group(made, *map(Text, _remarks(results)))
 
 
-def _rows(result: dict[str, Any]) -> list[list[RenderableType]]:
-    name, wanted, right = result["figure"], result["must_reach"], result["correct"]
-    if isinstance(wanted, dict):
-        return [
-            [
-                f"{name}, {kind.removesuffix('_s')}",
-                f"{result[kind]:.2f} s",
-                "",
-                "",
-                f"≤ {limit:g} s",
-                _verdict(right, result[kind] <= limit),
-            ]
-            for kind, limit in wanted.items()
-        ]
-    ours, theirs = result["events_per_s_median"], result["polars_events_per_s_median"]
-    ratio, verdict = f"{result['ratio']:.2f} ×", _verdict(right, result["reached"])
-    return [[name, _rate(ours), _rate(theirs), ratio, f"≥ {wanted:g} ×", verdict]]
+def _sides(result: Result) -> str:
+    """The median rates of both sides, where there are any."""
+    rates = [side["median"] for side in result.get("sides", {}).values() if "median" in side]
+    return " : ".join(map(short, rates))
 
 
-def _verdict(right: bool, reached: bool) -> Text:
-    if not right:
-        return Text("WRONG", "bold red")
-    return Text("reached", "green") if reached else Text("missed", "red")
-
-
-def _rate(rows_per_second: float) -> str:
-    return f"{rows_per_second / 1e6:.1f} M/s"
-
-
-def _remarks(results: Sequence[dict[str, Any]]) -> list[str]:
+def _remarks(results: Sequence[Result]) -> list[str]:
     remarks = []
     for result in results:
         name = result["figure"]
-        if not result["correct"]:
+        if "skipped" in result:
+            remarks.append(f"{name}: {result['skipped']}")
+        elif not result["correct"]:
             remarks.append(f"{name}: a result was not the expected one")
-        elif not result["reached"]:
-            remarks.append(f"{name}: missed what it must reach, on this machine and now")
-        if result.get("polars_threads", 2) != 2:
-            threads = result["polars_threads"]
-            remarks.append(f"{name}: Polars had {threads} threads, not 2 (POLARS_MAX_THREADS)")
-        if (result.get("load_before") or 0) > BUSY:
+        if result.get("polars_threads", POLARS_THREADS) != POLARS_THREADS:
             remarks.append(
-                f"{name}: others kept {result['load_before']:g} cores busy, which flatters one "
-                f"thread against two; best against best: {result['ratio_best']:.2f} ×"
+                f"{name}: Polars had {result['polars_threads']} threads, not {POLARS_THREADS} "
+                "(POLARS_MAX_THREADS)"
             )
-        if "copied_columns" in result:
+        if "bytes_copied_per_row" in result:
             remarks.append(
                 f"{name}: {result['rows']:,} rows; the source copies all "
                 f"{len(result['copied_columns'])} columns, {result['bytes_copied_per_row']} bytes"
             )
-    return [*remarks, "Rates (rows per second) and ratios are medians of runs in turns."]
+    load = max((result.get("load_before") or 0.0 for result in results), default=0.0)
+    if load > BUSY:
+        remarks.append(f"others kept up to {load:g} cores busy: these figures say little")
+    return remarks
 
 
-def plot(results: Sequence[dict[str, Any]], path: Path) -> None:
-    """Bars: our rate beside that of Polars, and what must be reached."""
-    figure = needed("matplotlib.figure", "a plot", "plot")
-    rates = [result for result in results if "events_per_s_median" in result]
-    starts = [result for result in results if "warm_s" in result]
-    parts = [part for part in (rates, starts) if part]
-    drawing = figure.Figure(
-        figsize=(2.4 + 2.2 * len(rates) + 2.4 * len(starts), 4.2), layout="constrained"
-    )
-    widths = [len(part) if part is rates else 1.1 for part in parts]
-    axes = drawing.subplots(1, len(parts), width_ratios=widths, squeeze=False)[0]
-    for axis, part in zip(axes, parts):
-        (_draw_rates if part is rates else _draw_starts)(axis, part)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(axis="y", color="#e6e8eb")
-        axis.set_axisbelow(True)
-    drawing.savefig(path, dpi=150)
-
-
-def _draw_rates(axis: Any, results: Sequence[dict[str, Any]]) -> None:
-    width = 0.36
-    for place, result in enumerate(results):
-        theirs = result["polars_events_per_s_median"] / 1e6
-        ours = result["events_per_s_median"] / 1e6
-        first = place == 0
-        axis.bar(place - width / 2, ours, width, color=OURS, label="headrace" if first else None)
-        axis.bar(place + width / 2, theirs, width, color=THEIRS, label="Polars" if first else None)
-        limit = result["must_reach"] * theirs
-        axis.hlines(
-            limit,
-            place - width,
-            place,
-            color=LIMIT,
-            linewidth=2,
-            label="must reach" if first else None,
-        )
-        axis.annotate(
-            f"{result['ratio']:.2f} ×", (place - width / 2, ours / 2), ha="center", color="white"
-        )
-    axis.set_xticks(range(len(results)), [result["figure"] for result in results])
-    axis.set_ylabel("million rows per second (median)")
-    axis.set_title("Throughput: headrace on 1 thread, Polars on 2")
-    axis.margins(y=0.12)
-    axis.legend(frameon=False)
-
-
-def _draw_starts(axis: Any, results: Sequence[dict[str, Any]]) -> None:
-    (result,) = results
-    for place, kind in enumerate(("warm", "cold")):
-        seconds, limit = result[f"{kind}_s"], result["must_reach"][f"{kind}_s"]
-        axis.bar(place, seconds, 0.5, color=OURS)
-        axis.hlines(limit, place - 0.36, place + 0.36, color=LIMIT, linewidth=2)
-        axis.annotate(
-            f"{seconds:.2f} s", (place, seconds / 2), ha="center", va="center", color="white"
-        )
-    axis.set_xticks((0, 1), ("warm cache", "cold cache"))
-    axis.set_ylabel("seconds")
-    axis.set_title("New process: first result")
-    axis.margins(y=0.12)
-
-
-def show(results: Sequence[dict[str, Any]], console: Console) -> None:
-    """Print the table."""
-    console.print(table(results))
+def as_markdown(results: Sequence[Result]) -> list[str]:
+    """The figures as the lines of a table in Markdown."""
+    lines = ["| figure | measured | must reach | |", "|---|---|---|---|"]
+    for result in results:
+        cells = [result["title"], f"**{value_of(result)}**", limit_of(result), verdict_of(result)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines

@@ -10,24 +10,20 @@ when all that was read is finished.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
-
-import pyarrow as pa
 
 from headrace.job import planned
 from headrace.observe.numbers import short
-from headrace.plan.nodes import WATERMARK
-from headrace.plan.schema import Schema
-from headrace.stage.blocks.layout import Layout
 from headrace.workloads import ysb
 from headrace.write import Output
 
+from .copied import Copied
 from .latency import latencies_so_far, worst_of
 from .machine import Usage, load_of_others
 from .peers import PolarsYsb
-from .queries import BenchError, How, Queries
+from .queries import BenchError, How, Queries, Results
 from .saying import Said, say_nothing
 
 ROWS = 4_000_000  # seven fields of 8 bytes: 224 MB
@@ -52,24 +48,6 @@ class Load:
     rate: float | None = None
 
 
-@dataclass
-class Results:
-    """What a query gives, and when its first rows came."""
-
-    batches: list[pa.RecordBatch] = field(default_factory=list)
-    first: float | None = None
-
-    def take(self, batch: pa.RecordBatch) -> None:
-        """A sink's callback."""
-        if self.first is None:
-            self.first = time.perf_counter()
-        self.batches.append(batch)
-
-    def table(self, schema: pa.Schema) -> pa.Table:
-        """All rows."""
-        return pa.Table.from_batches(self.batches, schema)
-
-
 @dataclass(frozen=True)
 class Observed:
     """What was seen of running queries in a span of time."""
@@ -84,7 +62,11 @@ class YsbBench:
     """Runs over one table of events, which is made once and spans so many windows."""
 
     def __init__(
-        self, rows: int = ROWS, say: Said = say_nothing, windows: int = ysb.ROUND_WINDOWS
+        self,
+        rows: int = ROWS,
+        say: Said = say_nothing,
+        windows: int = ysb.ROUND_WINDOWS,
+        uuids: Sequence[str] = (),
     ) -> None:
         if windows > rows:
             raise BenchError(
@@ -92,7 +74,7 @@ class YsbBench:
                 "  fix: use a smaller --windows, or a larger --rows"
             )
         say(f"making {rows:,} rows")
-        self.data = ysb.make(rows, windows=windows)
+        self.data = ysb.make(rows, uuids=uuids, windows=windows)
 
     def measure(
         self,
@@ -150,7 +132,7 @@ class YsbBench:
             late = sum(job.progress().late_rows for job in jobs)
             latencies = worst_of(latencies_so_far(jobs), earlier)
         right = [
-            self.data.is_right(each.table(output.node.schema.to_arrow()), count)
+            self.data.is_right(each.table(output), count)
             for output, each, count in zip(outputs, results, read)
         ]
         firsts = [each.first for each in results if each.first is not None]
@@ -173,7 +155,8 @@ class YsbBench:
             "rows": self.data.events.num_rows,
             "events_per_window": self.data.events.num_rows // self.data.windows,
             "data_bytes": self.data.events.nbytes,
-            **_copied(outputs[0], how),
+            **_copied(outputs[0], how).said(),
+            "pruned": how.prune,
             "capacity": how.capacity,
             "windows": sum(self.data.closed_windows(count) for count in read),
             "late_rows": late,
@@ -214,12 +197,7 @@ class YsbBench:
         return Observed(sum(queries.rows()) - before, seconds, cores, usage.resident)
 
 
-def _copied(output: Output, how: How) -> dict[str, Any]:
-    """The columns that the source copies in, as the plan has them."""
+def _copied(output: Output, how: How) -> Copied:
+    """What the source copies in, as the plan has it."""
     (source,) = planned([output], fuse=how.fuse, prune=how.prune).whole.inputs
-    fields = tuple(each for each in source.schema if each.name != WATERMARK)
-    return {
-        "copied_columns": [each.name for each in fields],
-        "bytes_copied_per_row": sum(c.width for c in Layout.of(Schema(fields)).columns),
-        "pruned": how.prune,
-    }
+    return Copied.by(source)

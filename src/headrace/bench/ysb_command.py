@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -17,7 +16,8 @@ from headrace.workloads.ysb import ROUND_WINDOWS
 
 from .peers import import_polars
 from .queries import How
-from .saying import say_nothing, saying
+from .report import Report, right_or_wrong
+from .saying import say_nothing
 from .ysb import Load, Watch, YsbBench
 
 
@@ -38,30 +38,26 @@ def run(
     half: measure the maximum first, then run at half of it. windows: that the table spans. watch:
     the live table of the first query instead of a line.
     """
-    console = console or Console()
+    report = Report(as_json, console)
     if against_polars:
         import_polars()  # before rows are made in vain
-    with saying("ysb", as_json, console) as say:
+    with report.saying("ysb") as say:
         bench = YsbBench(load.rows, say, windows)
-    results = []
     for number in range(1, runs + 1):
         name = f"ysb, run {number} of {runs}" if runs > 1 else "ysb"
         with ExitStack() as shown:
             watcher: Watch | None = None
             say = say_nothing
             if watch and not as_json:
-                watcher = shown.enter_context(live(name, console))
+                watcher = shown.enter_context(live(name, report.console))
             else:
-                say = shown.enter_context(saying(name, as_json, console))
+                say = shown.enter_context(report.saying(name))
             found = bench.measure(
                 how, load, half=half, against_polars=against_polars, say=say, watch=watcher
             )
-        results.append({"run": number, **found})
-        if as_json:
-            print(json.dumps(results[-1]), flush=True)
-    if not as_json:
-        console.print(table(results))
-    return results
+        report.add({"run": number, **found})
+    report.show(table(report.results))
+    return report.results
 
 
 def table(results: Sequence[dict[str, Any]]) -> RenderableType:
@@ -81,7 +77,7 @@ def _cells(result: dict[str, Any]) -> list[RenderableType]:
     latency = [_milliseconds(result["latency_ms"][part]) for part in ("p50", "p99", "max")]
     start = "" if result["startup_s"] is None else f"{result['startup_s']:.2f}s"
     memory = "" if result["rss_mb"] is None else f"{result['rss_mb']:.0f}"
-    verdict = Text("right", "green") if result["correct"] else Text("WRONG", "bold red")
+    verdict = right_or_wrong(result["correct"])
     rate = short(result["events_per_s"])
     return [str(result["run"]), rate, *theirs, *latency, start, memory, verdict]
 

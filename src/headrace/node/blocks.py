@@ -15,7 +15,15 @@ class NodeBlock:
     height: i64  # of the stack with this block on top
     number: i64  # fixed: in its pool
     home: i64  # fixed: the address of its pool
+    lender: i64  # the FeedUsers of the batch that has the bytes of its strings; 0: it has its own
     block: BlockRecord = line()
+
+
+@record
+class FeedUsers:
+    """How many splits and blocks need a batch; the host keeps its rows until there are none."""
+
+    count: i64 = line()
 
 
 def record_of(block: int) -> int:

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import Source
-from headrace.stage.blocks.layout import Layout
+from headrace.plan.nodes import PLACE, WATERMARK, Exchange, Node
+from headrace.plan.schema import Schema
+from headrace.stage.blocks.layout import ColumnLayout, Layout
 from headrace.stage.clock import NEVER
 from headrace.stage.kernel import Kernel
 from headrace.stage.memory.calls import address_of
 
+from .batches import GivenRows
 from .channels import Channels
+from .gathering import (
+    BYTES_1,
+    BYTES_2,
+    BYTES_4,
+    BYTES_8,
+    FLOAT_4,
+    FLOAT_8,
+    TEXT,
+    GatheredColumn,
+    GatherRecord,
+    Stand,
+)
 from .graph import Graph, Out, Placed
 from .life import Life
 from .memory import BlockPool, Memory
@@ -23,8 +38,25 @@ from .passing import MergeRecord
 from .pool import Pool
 from .port import new_port
 from .reading import SplitRecord
-from .unit import KERNEL, MERGE, SINK, SOURCE, Edge, Output, QueryRecord, Unit
+from .unit import (
+    BATCHES,
+    GATHER,
+    HOSTED,
+    KERNEL,
+    MERGE,
+    READER,
+    SINK,
+    SOURCE,
+    Edge,
+    Output,
+    QueryRecord,
+    Unit,
+)
 
+KINDS = {
+    "flag": BYTES_1, "i8": BYTES_1, "i16": BYTES_2, "i32": BYTES_4, "i64": BYTES_8,
+    "f32": FLOAT_4, "f64": FLOAT_8, "view": TEXT,
+}  # fmt: skip
 RING = 16  # descriptors in a port
 BLOCKS = 4  # of a pool, to begin with
 SPLIT_BLOCKS = 16  # of a split, at most
@@ -52,6 +84,7 @@ class _Writers:
 
     layout: Layout
     owner: str
+    borrows: bool
     outputs: list[tuple[int, Any]] = field(default_factory=list)  # (number of the unit, Output)
 
 
@@ -61,6 +94,7 @@ class Building:
     def __init__(
         self,
         graph: Graph,
+        channels: dict[int, Channels],
         memory: Memory,
         numbers: list[int],
         table: Any,
@@ -79,14 +113,7 @@ class Building:
             number: Made(number, placed, table[number])
             for number, placed in zip(numbers, graph.units, strict=True)
         }
-        self.channels: dict[int, Channels] = {}  # by the number of their stage
-        for stage in graph.stages:
-            sources = [node for node in stage.inputs if isinstance(node, Source)]
-            if sources:
-                rows = SPLIT_BLOCKS * graph.capacity
-                self.channels[stage.number] = Channels(
-                    sources, graph.slots, rows, graph.capacity, life
-                )
+        self.channels = channels  # by the number of their stage
         outs = self._ports()
         for unit in self.units.values():
             self._unit(unit, outs[id(unit.placed)])
@@ -119,16 +146,27 @@ class Building:
         ctypes.memmove(record.address, self._blank.address, Unit.size)
         record.kind, record.number = placed.kind, unit.number
         record.watermark, record.seen = NEVER, time.monotonic_ns()
+        record.hosted = placed.kind in HOSTED
         self._edges(unit)
         if placed.kind == SOURCE:
             self._source(unit, outs)
+            return
+        if placed.kind == READER:
+            channel = self.channels[placed.stage].all[placed.channel]
+            record.task, channel.record.reader = channel.record.address, unit.number
             return
         for out, into, ports in zip(placed.outs, (record.main, record.late), outs, strict=False):
             self._output(unit, out, into, ports)
         if placed.kind == KERNEL:
             self._kernel(unit)
+        elif placed.kind == BATCHES:
+            given = GivenRows.allocate()
+            self._kept.append(given)
+            record.task = given.address
         elif placed.kind == MERGE:
             self._merge(unit)
+        elif placed.kind == GATHER:
+            self._gather(unit)
         elif placed.kind == SINK:
             record.latency, record.result_latency = (h.address for h in self._latencies)
             record.markers = self._markers[placed.name].address
@@ -144,9 +182,10 @@ class Building:
         into.count, into.ports = len(ports), self._words([port.address for port in ports])
         if out.layout is not None:
             # a source knows which of its blocks have no watermarks, so its pool is its own
-            key = (out.layout, unit.placed.slot, unit.placed.stage, out.of_source)
-            writers = self._writers.setdefault(key, _Writers(out.layout, unit.placed.name))
-            writers.outputs.append((unit.number, into))
+            key = (out.layout, unit.placed.slot, unit.placed.stage, out.borrows)
+            made = _Writers(out.layout, unit.placed.name, out.borrows)
+            self._writers.setdefault(key, made).outputs.append((unit.number, into))
+            into.borrows = out.borrows and out.layout.has_views
 
     def _pool(self, writers: _Writers) -> None:
         """Units that write rows of one layout share a pool: a block that one has read is filled by
@@ -159,6 +198,7 @@ class Building:
             blocks=BLOCKS if self._life.compiles else most,
             most=most,
             owner=writers.owner,
+            borrows=writers.borrows,
         )
         self.pools[pool.address] = pool
         record = Pool(pool.address)
@@ -171,11 +211,20 @@ class Building:
         record, kernel = unit.record, unit.kernel
         assert unit.placed.kernel_unit is not None
         chain = unit.placed.kernel_unit.chain
-        kernel.task.due_count = -1  # no windows are being given out
         record.task, record.rows = kernel.task.address, address_of(kernel.compiled_rows)
         if chain.windowed is not None:
             record.advance = address_of(kernel.compiled_advance)
+        if kernel.stores_anything:
+            record.room = address_of(kernel.compiled_room)
+        if chain.windowed is not None:
             record.partial = chain.windowed.phase == "partial"
+        record.place_column, record.place, record.told = -1, NEVER, NEVER
+        if chain.is_owned:
+            groups, names = unit.placed.groups, chain.input.names
+            assert groups is not None
+            kernel.task.low_group, kernel.task.high_group = groups.start, groups.stop
+            if PLACE in names:
+                record.place_column = names.index(PLACE)
 
     def _merge(self, unit: Made) -> None:
         merge, channels = MergeRecord.allocate(), self.channels[unit.placed.stage].all
@@ -184,6 +233,34 @@ class Building:
         merge.watermarks, merge.sent = marks.ctypes.data, NEVER
         self._kept += [merge, marks]
         unit.record.task = merge.address
+
+    def _gather(self, unit: Made) -> None:
+        placed, gather = unit.placed, GatherRecord.allocate()
+        assert isinstance(placed.root, Node) and placed.main.layout is not None
+        sent = placed.root.inputs[0].schema
+        order = placed.root.order if isinstance(placed.root, Exchange) else ()
+        gather.place = -1 if order else sent.index(PLACE)
+        given = placed.main.layout.schema
+        gather.watermark = given.index(WATERMARK) if WATERMARK in given else -1
+        gather.columns, gather.count = self._columns(given.names, sent), len(given)
+        gather.keys, gather.key_count = self._columns(order, sent), len(order)
+        stands, picked = Stand.allocate(len(unit.ports)), np.zeros((2, self.graph.capacity), "i4")
+        for k in range(len(unit.ports)):
+            stands[k].passed = NEVER
+        gather.stands, gather.serial = stands.address, -1
+        gather.edges, gather.rows = (part.ctypes.data for part in picked)
+        self._kept += [gather, stands, picked]
+        unit.record.task = gather.address
+
+    def _columns(self, names: Sequence[str], sent: Schema) -> int:
+        """Columns of rows that are given, as `gathering` finds them in rows that are sent."""
+        made = GatheredColumn.allocate(max(len(names), 1))
+        for k, name in enumerate(names):
+            kind = ColumnLayout.of(name, sent[name]).kind
+            made[k].kind, made[k].nullable = KINDS[kind], sent[name].nullable
+            made[k].source = -1 if name == PLACE else sent.index(name)
+        self._kept.append(made)
+        return made.address
 
     def _source(self, unit: Made, outs: list[list[Any]]) -> None:
         record, placed = unit.record, unit.placed
@@ -195,4 +272,10 @@ class Building:
                 outputs[k].ahead = out.readers[0].kernel_unit.kernel.task.ahead
         record.outputs, record.sources = outputs.address, len(placed.inputs)
         record.task, split.turn = split.address, placed.slot or 0
-        split.shared = self.channels[placed.stage].shared.address
+        channels = self.channels[placed.stage]
+        split.shared = channels.shared.address
+        if channels.compute_times:
+            times = np.empty(channels.shared.rows, np.int64)
+            valid = np.empty(channels.shared.rows, np.uint8)
+            self._kept += [times, valid]
+            split.times, split.valid = times.ctypes.data, valid.ctypes.data

@@ -5,23 +5,73 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from headrace.plan.connector import Reader, Rounds
-from headrace.plan.expressions import Column
+from headrace.plan.expressions import Column, columns_of
 from headrace.plan.nodes import WATERMARK, Source
 from headrace.plan.schema import Schema
 from headrace.stage.blocks.arrow import Feed
+from headrace.stage.blocks.block import Block
 from headrace.stage.blocks.layout import Layout
-from headrace.stage.clock import NEVER, SourceClock
+from headrace.stage.clock import NEVER, SourceClock, time_chain
+from headrace.stage.failure import explain_failure
+from headrace.stage.kernel import Kernel
+from headrace.stage.memory.calls import address_of
 
+from .blocks import FeedUsers
 from .life import Life
 from .pace import new_pace
-from .reading import ChannelFeed, FeedUsers, MarkerClock, SplitsRecord
+from .reading import ChannelFeed, MarkerClock, Offer, SplitsRecord, Timer
 
 POLL_ROWS = 1 << 20
+POLL_BYTES = 64 << 20  # of a batch, as far as the one before it tells
 NAP = 1_000_000  # ns before a channel that had nothing is asked again,
 LONGEST_NAP = 50_000_000  # each time twice as long, up to this
+
+
+class ComputedTimes:
+    """The event times of a channel where they are no plain column: computed when rows are claimed."""
+
+    def __init__(self, source: Source, capacity: int, life: Life) -> None:
+        assert source.clock is not None
+        names = [name for name in source.schema.names if name in columns_of(source.clock.time)]
+        chain = time_chain(replace(source, schema=source.schema.select(names)))
+        self.layout = Layout.of(chain.input)
+        self.kernel = Kernel(chain, capacity, life.compiles)
+        self._input = Block.allocate(self.layout, capacity, borrows=True)
+        self.record = record = Timer.allocate()
+        record.rows = address_of(self.kernel.compiled_rows)
+        record.task = self.kernel.task.address
+        record.input, record.output = self._input.address, self.kernel.output.address
+        record.fill, record.moved = life.fill(only_copies=False), -1
+        record.nullable = chain.last.schema["time"].nullable
+
+    def explain(self) -> None:
+        """Raise the error of a row as the user should see it."""
+        kernel = self.kernel
+        kernel.block = self._input
+        try:
+            kernel.compiled_rows(kernel.task.address)
+        except Exception as error:
+            explain_failure(kernel, error)
+        raise AssertionError("a row that failed did not fail again")
+
+
+class _Held:
+    """A batch that was offered, and who needs it."""
+
+    def __init__(self, feed: Feed, times: Feed | None, life: Life, ended: bool) -> None:
+        self.feed, self.times = feed, times
+        self.users: Any = FeedUsers.allocate()
+        self.offer: Any = Offer.allocate()
+        offer = self.offer
+        offer.feed, offer.rows, offer.users = feed.address, feed.rows, self.users.address
+        offer.fill, offer.ended = life.fill(feed.only_copies), ended
+        offer.times = 0 if times is None else times.address
 
 
 class Channel:
@@ -30,7 +80,7 @@ class Channel:
     def __init__(
         self, source: Source, number: int, name: str, record: Any, capacity: int, life: Life
     ) -> None:
-        self.source, self.record, self._life = source, record, life
+        self.source, self.name, self.record, self._life = source, name, record, life
         connector = source.connector
         rate = getattr(connector, "rate", None)
         self._pace: Any = None
@@ -41,15 +91,22 @@ class Channel:
         self.reader: Reader = connector.open(name, None, None, names, source.predicate)
         rounds = getattr(connector, "rounds", None)
         self._layout = Layout.of(Schema(tuple(f for f in source.schema if f.name != WATERMARK)))
-        self._feeds: deque[tuple[Feed, Any]] = deque()
-        self._nap = NAP
+        self._held: deque[_Held] = deque()
+        self._nap, self._rows = NAP, POLL_ROWS
         self._clock: SourceClock | None = None
-        record.source, record.time, record.largest = number, -1, NEVER
+        self.times: ComputedTimes | None = None
+        record.source, record.reader, record.time, record.largest = number, -1, -1, NEVER
         if source.clock is not None:
             self._clock = SourceClock(source, capacity, life.compiles)
             record.clock = self._clock.address
-            assert isinstance(source.clock.time, Column)
-            record.time = names.index(source.clock.time.name)
+            time_column = source.clock.time
+            plain = isinstance(time_column, Column) and not source.schema[time_column.name].nullable
+            if plain:
+                record.time = names.index(time_column.name)
+            else:
+                self.times = ComputedTimes(source, capacity, life)
+                record.timer = self.times.record.address
+        self.is_polled = rounds is None
         if rounds is not None:
             self._read_rounds(rounds(name), names)
 
@@ -58,42 +115,54 @@ class Channel:
         if self._pace is not None:
             self._pace.start = time.monotonic_ns()
 
-    def poll(self) -> bool:
-        """Read the next batch; the caller has the channel's lock. Is there something to claim?"""
-        batch = self.reader.poll(POLL_ROWS, 0.0)
+    def poll(self) -> int:
+        """Read the next batch and offer it: 0; or ns after which there may be one."""
+        batch = self.reader.poll(self._rows, 0.0)
         self._forget()
-        record = self.record
-        record.ended = batch.ended
-        if batch.rows is not None and batch.rows.num_rows:
-            self._offer(Feed(self._layout, batch.rows))
-        elif not batch.ended:
-            record.wake_at = time.monotonic_ns() + self._nap
-            self._nap = min(2 * self._nap, LONGEST_NAP)
-            return False
+        rows = batch.rows
+        if rows is not None and rows.num_rows:
+            self._rows = max(1, min(POLL_ROWS, POLL_BYTES * rows.num_rows // max(rows.nbytes, 1)))
+        elif batch.ended:
+            rows = self._layout.arrow_schema.empty_table().to_batches()
+            rows = rows[0] if rows else pa.RecordBatch.from_pylist([], self._layout.arrow_schema)
+        else:
+            nap, self._nap = self._nap, min(2 * self._nap, LONGEST_NAP)
+            return nap
         self._nap = NAP
-        return True
+        self._life.make_offer(self.record, self._hold(rows, batch.ended).offer.address)
+        return 0
 
-    def _offer(self, feed: Feed) -> None:
-        record, users = self.record, FeedUsers.allocate()
-        self._feeds.append((feed, users))
-        record.fill = self._life.fill(feed.only_copies)
-        record.feed, record.users = feed.address, users.address
-        record.offset, record.end = 0, feed.rows
+    def _hold(self, rows: pa.RecordBatch, ended: bool) -> _Held:
+        feed = Feed(self._layout, rows)
+        times = None if self.times is None else Feed(self.times.layout, rows)
+        held = _Held(feed, times, self._life, ended)
+        self._held.append(held)
+        return held
 
     def _read_rounds(self, rounds: Rounds, names: list[str]) -> None:
         """The same rows again and again: no polling is needed."""
-        record = self.record
-        self._offer(Feed(self._layout, rounds.rows))
+        record, offer = self.record, self._hold(rounds.rows, False).offer
+        record.feed, record.end, record.users = offer.feed, offer.rows, offer.users
+        record.fill, record.times = offer.fill, offer.times
         record.rounds, record.span = 1, rounds.span
         record.count = -1 if rounds.count is None else rounds.count
-        if rounds.time in names:
-            record.moved = names.index(rounds.time)
-        else:
+        if rounds.time not in names:
             record.span = 0
+            return
+        record.moved = names.index(rounds.time)
+        if self.times is not None and rounds.time in self.times.layout.schema:
+            self.times.record.moved = self.times.layout.schema.index(rounds.time)
 
     def _forget(self) -> None:
-        """Let go of the batches that nobody reads any more."""
-        self._feeds = deque(pair for pair in self._feeds if pair[1].count > 0)
+        """Let go of the batches that nobody needs any more. The one that is offered, and the one
+        that is being claimed, are needed; the offer is looked at first, since it becomes that."""
+        needed = {self.record.offer, 0}
+        current = self.record.feed
+        self._held = deque(
+            held
+            for held in self._held
+            if held.users.count > 0 or held.offer.address in needed or held.feed.address == current
+        )
 
     def explain(self) -> None:
         """Raise the error of a block whose rows could not be taken, as the user should see it."""
@@ -108,7 +177,6 @@ class Channels:
     def __init__(
         self, sources: Sequence[Source], slots: int, split_rows: int, capacity: int, life: Life
     ) -> None:
-        self._life = life
         named = [(k, s, name) for k, s in enumerate(sources) for name in s.connector.channels()]
         self.records = ChannelFeed.allocate(max(len(named), 1))
         self.shared = SplitsRecord.allocate()
@@ -120,13 +188,10 @@ class Channels:
         self.shared.channels, self.shared.count = self.records.address, len(named)
         self.shared.rows, self.shared.slots = split_rows, slots
 
-    def poll(self, number: int) -> bool:
-        """Read the next batch of a channel, and let go of its lock."""
-        channel = self.all[number]
-        try:
-            return channel.poll()
-        finally:
-            self._life.unlock(channel.record)
+    @property
+    def compute_times(self) -> bool:
+        """Has a channel times that are computed?"""
+        return any(channel.times is not None for channel in self.all)
 
     def close(self) -> None:
         """Read no more."""

@@ -13,9 +13,12 @@ import numpy as np
 from headrace.node.blocks import NodeBlock
 from headrace.stage.blocks.block import start_block_at
 from headrace.stage.blocks.layout import Template
+from headrace.stage.memory.records import interpreted
+from headrace.stage.strings.heap import Heap, empty_heap
 
 HUGE_PAGE = 1 << 21
 
+_empty_heap = interpreted(empty_heap)  # mostly two stores; no machine code is loaded for them
 _BLOCK = NodeBlock.fields["block"].offset  # where a block begins behind its NodeBlock
 
 
@@ -52,6 +55,7 @@ class Chunk:
         self.buffer: np.ndarray | None = np.frombuffer(self._mapping, np.uint8)
         self.address = self.buffer.ctypes.data
         self.buffer[:: mmap.PAGESIZE] = 0  # the system gives a page when it is first written
+        self._has_text = template.text > 0
         stride, columns = block_stride(template), len(template.offsets)
         self.blocks = [self.address + k * stride for k in range(blocks)]
         for block in self.blocks:
@@ -62,6 +66,9 @@ class Chunk:
 
     def release(self) -> None:
         """Unmap it; where somebody still holds an array over it, when that is gone."""
+        if self._mapping is not None and self._has_text:
+            for block in self.blocks:
+                _empty_heap(Heap(NodeBlock(block).block.heap))
         mapping, self._mapping, self.buffer = self._mapping, None, None
         if mapping is not None:
             try:

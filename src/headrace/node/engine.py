@@ -1,7 +1,12 @@
 """The node engine: worker threads that run the units of many queries.
 
 Each worker is a Python thread inside one compiled loop (`worker.work`), without the GIL; it comes
-out only when a unit needs the host. Queries come and go while others run.
+out only for memory and for the error of a row. What calls Python runs on threads of the host
+(`hosts`). Queries come and go while others run.
+
+The memory of a query that ends is unmapped when all its units are *home*: no thread runs them. One
+that is not, because its kernel takes long for a row or its connector blocks, does not hold up the
+end of the query: what the unit still uses goes to the *graveyard*, and is freed when it comes home.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +25,8 @@ from headrace.plan.errors import HeadraceError
 from headrace.plan.planner import Plan
 
 from .allocator import Allocator
-from .free_list import IDLE, NO_UNIT, new_free_list
+from .free_list import IDLE, NO_UNIT, RUNNING, new_free_list
+from .hosts import Hosts
 from .life import Life
 from .loop import loop
 from .memory import BlockPool, Memory
@@ -28,12 +35,13 @@ from .pool import Pool
 from .query import Query
 from .schedulers import lru
 from .schedulers.hooks import EngineRecord, Worker
-from .unit import HOST, SOURCE, QueryRecord, Unit
+from .unit import HOST, READER, SOURCE, QueryRecord, Unit
 
 MOST_UNITS = 8192
-JOIN_SECONDS = 10.0
+OWNERS = 0  # of key groups in a query; 0: as many as workers
+JOIN_SECONDS = 2.0
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
-QUIET_SECONDS = 10.0  # for the units of a query that ends; a kernel's run takes far less
+HOME_SECONDS = 1.0  # that the end of a query waits for its units; most come home at once
 
 
 class EngineError(HeadraceError):
@@ -43,6 +51,15 @@ class EngineError(HeadraceError):
 def _life(compiled: bool) -> Life:
     """Interpreted; or compiled, as soon as the loop's machine code is there."""
     return Life(compiled and loop().is_there, compiles=compiled)
+
+
+@dataclass(eq=False)
+class Remains:
+    """What the units of a query that has ended may still use."""
+
+    units: dict[int, Any]  # by number
+    memory: Memory
+    kept: Any
 
 
 class NodeEngine:
@@ -55,10 +72,12 @@ class NodeEngine:
 
     def __init__(self, workers: int | None = None, compiled: bool = True) -> None:
         self.workers = workers or os.cpu_count() or 1
+        self.owners = OWNERS or self.workers
         self.life = _life(compiled)
         self._pid = os.getpid()
         self._list, self._states = new_free_list(MOST_UNITS)
-        self._lot = Lot.allocate()
+        self._hosted = new_free_list(MOST_UNITS, self._states)[0]
+        self._lot, self._host_lot = Lot.allocate(), Lot.allocate()
         self.table = Unit.allocate(MOST_UNITS)
         self._nobody = QueryRecord.allocate()  # the query of units that belong to none
         self._nobody.cancelled = 1
@@ -68,19 +87,22 @@ class NodeEngine:
         self._record = EngineRecord.allocate()
         self._prepare()
         self._lock = threading.RLock()
-        self._control = self._worker(-1)
+        self._control, self._control_lock = self._worker(-1), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
         self._workers = [self._worker(number) for number in range(self.workers)]
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
+        self.hosts = Hosts(self.life, self._worker, self._serve)
+        self._graveyard: list[Remains] = []
         self._closed = False
         self._warming: threading.Thread | None = None
 
     def _prepare(self) -> None:
         record = self._record
         record.list, record.lot = self._list.address, self._lot.address
+        record.hosted, record.host_lot = self._hosted.address, self._host_lot.address
         record.units, record.timed = self.table.address, self._timed.ctypes.data
         hooks = record.hooks
         hooks.scheduler = self._list.address
@@ -106,18 +128,25 @@ class NodeEngine:
         self.close()
 
     def close(self) -> None:
-        """Stop the workers and wait for them."""
+        """Stop the workers and wait for them; those that are in a long run end behind it."""
         with self._lock:
             self._closed = True
             queries = set(self._queries.values())
         for query in queries:
             query.fail(EngineError("the engine was closed"))
+        for query in queries:
+            query.await_end(JOIN_SECONDS)
         self._allocator.close()
         if self._warming is not None:
             self._warming.join(JOIN_SECONDS)
-        self.life.stop_all(self._lot, self._list)
+        with self.hosts.engine_entered():
+            self.life.stop_all(self._lot, self._list)
+            self.life.stop_all(self._host_lot, self._hosted)
+        self.hosts.close(JOIN_SECONDS)
         for thread in self._threads:
-            thread.join(JOIN_SECONDS)
+            if thread is not threading.current_thread():
+                thread.join(JOIN_SECONDS)
+        self.tidy()
 
     # ---- queries -----------------------------------------------------------------------------
 
@@ -157,6 +186,7 @@ class NodeEngine:
             self._check()
             self._queries.update((number, query) for number in query.units)
             self._tell_timed()
+            self.hosts.start()
             self._memories.append(memory)
             if self.life.is_compiled:
                 self._allocator.attach(memory)
@@ -168,8 +198,8 @@ class NodeEngine:
                     )
                     self._warming.start()
 
-    def remove(self, query: Query, memory: Memory) -> None:
-        """Forget a query, when nobody has anything to do with it any more.
+    def remove(self, query: Query, units: dict[int, Any], memory: Memory, kept: Any) -> None:
+        """Forget a query. Its memory is freed at once if its units are home soon; if not, later.
 
         The allocator comes first: when a pool has grown, it makes units ready.
         """
@@ -177,43 +207,56 @@ class NodeEngine:
             if memory in self._memories:
                 self._memories.remove(memory)
         self._allocator.detach(memory)
-        units = query.units
         for unit in units.values():
             unit.record.wake_at = 0
         with self._lock:
             for number in units:
                 self._queries.pop(number, None)
             self._tell_timed()
-        if units and self._threads:
-            self._await_quiet(list(units))
-        for unit in units.values():  # a worker may be about to wake it, because it was timed
-            unit.record.query = self._nobody.address
+            remains = Remains(units, memory, kept)
+            self._graveyard.append(remains)
+        deadline = time.monotonic() + HOME_SECONDS
+        while self.tidy() and remains in self._graveyard and time.monotonic() < deadline:
+            time.sleep(0.0005)
+
+    def tidy(self) -> bool:
+        """Free what the units that have come home since have used; is anything left?"""
+        with self._lock:
+            waiting = list(self._graveyard)
+        for remains in waiting:
+            if self._are_home(remains.units) and self._are_home(remains.units):
+                with self._lock:
+                    if remains not in self._graveyard:
+                        continue
+                    self._graveyard.remove(remains)
+                for unit in remains.units.values():  # a worker may be about to wake it, if timed
+                    unit.record.query = self._nobody.address
+                remains.memory.close()
+                self.give_numbers(remains.units)
+        return bool(self._graveyard)
+
+    def _are_home(self, numbers: Iterable[int]) -> bool:
+        """Is no unit claimed or listed? Asked twice: one may make another ready that was looked at
+        before."""
+        if not any(thread.is_alive() for thread in self._threads):
+            return all(not self._states[n].state & RUNNING for n in numbers) or not self._threads
+        return all(self._states[number].state == IDLE for number in numbers)
 
     def _tell_timed(self) -> None:
-        sources = [n for n, q in self._queries.items() if q.units[n].placed.kind == SOURCE]
-        self._timed[: len(sources)] = sources
-        self._record.timed_count = len(sources)
-
-    def _await_quiet(self, numbers: list[int]) -> None:
-        deadline = time.monotonic() + QUIET_SECONDS
-        quiet = 0
-        while quiet < 2:  # a unit may make one ready that was looked at before
-            busy = any(self._states[number].state != IDLE for number in numbers)
-            quiet = 0 if busy else quiet + 1
-            if busy:
-                if time.monotonic() > deadline:
-                    raise EngineError("units of the query did not come to an end")
-                time.sleep(0.0005)
+        kinds = (SOURCE, READER)
+        timed = [n for n, q in self._queries.items() if q.units[n].placed.kind in kinds]
+        self._timed[: len(timed)] = timed
+        self._record.timed_count = len(timed)
 
     def ready(self, numbers: Iterable[int]) -> None:
         """Units that may have something to do, from the host."""
-        with self._lock:
+        with self.hosts.engine_entered(), self._control_lock:
             for number in numbers:
                 self.life.ready(self._control, number)
 
     def let_go(self, block: int) -> None:
         """The host is done with a block."""
-        with self._lock:
+        with self.hosts.engine_entered(), self._control_lock:
             self.life.let_go(self._control, block)
 
     def _on_room(self, pool: BlockPool) -> None:
@@ -246,7 +289,7 @@ class NodeEngine:
             while thread.is_alive() and not self._closed:
                 self.life.wake_all(self._lot)
                 thread.join(WAKE_SECONDS)
-        with self._lock:
+        with self._lock, self.hosts.shut_out():
             if self._closed:
                 return
             self.life.become_compiled()
@@ -258,10 +301,13 @@ class NodeEngine:
 
     def _work(self, worker: Any) -> None:
         while self.life.work(worker.address) == HOST:
-            unit = worker.stack[worker.depth - 1]
-            query = self._queries.get(unit)
-            if query is not None:
-                query.serve(unit)
+            self._serve(worker.stack[worker.depth - 1])
+
+    def _serve(self, unit: int) -> None:
+        """Do what a unit asks for."""
+        query = self._queries.get(unit)
+        if query is not None:
+            query.serve(unit)
 
 
 class OwnEngine:

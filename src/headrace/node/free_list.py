@@ -72,8 +72,8 @@ class FreeList:
     entries: array(Entry) = line()
 
 
-def new_free_list(units: int) -> tuple[Any, Any]:
-    """(free list, its unit states); keep both alive.
+def new_free_list(units: int, states: Any = None) -> tuple[Any, Any]:
+    """(free list, its unit states); keep both alive. Two lists may share the states of their units.
 
     >>> units, states = new_free_list(3)
     >>> on_ready(units, 2, 0), on_ready(units, 0, 0), on_ready(units, 2, 0)
@@ -82,7 +82,7 @@ def new_free_list(units: int) -> tuple[Any, Any]:
     [2, 0, -1]
     """
     capacity = 1 << max(2 * units - 1, 1).bit_length()
-    states = UnitState.allocate(max(units, 1))
+    states = UnitState.allocate(max(units, 1)) if states is None else states
     made = FreeList.allocate(behind=capacity * Entry.size)
     made.capacity, made.mask, made.units, made.states = capacity, capacity - 1, units, states
     start_entries(made)

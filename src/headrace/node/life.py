@@ -20,9 +20,9 @@ from .loop import loop
 from .pace import Pace, start_pace
 from .parking import Lot, stop_all, wake_all
 from .pool import Pool
-from .reading import fill_copied, fill_mixed, unlock
+from .reading import ChannelFeed, fill_copied, fill_mixed, make_offer
 from .schedulers.hooks import Worker, ready
-from .worker import work
+from .worker import await_hosted, run_hosted, work
 
 
 class Life:
@@ -39,7 +39,8 @@ class Life:
     def _begin(self) -> None:
         self.work, self.ready = self.of(work), self.of(ready)
         self.stop_all, self.wake_all = self.of(stop_all), self.of(wake_all)
-        self.unlock, self.let_go = self.of(unlock), self.of(let_go)
+        self.let_go, self.make_offer = self.of(let_go), self.of(make_offer)
+        self.await_hosted, self.run_hosted = self.of(await_hosted), self.of(run_hosted)
 
     def become_compiled(self) -> None:
         """Go over to the compiled life. Nobody may be inside one of the functions."""
@@ -78,6 +79,9 @@ def load_the_rest() -> None:
         (fill_mixed, int),
         (has_asked, Pool),
         (let_go, Worker, int),
+        (make_offer, ChannelFeed, int),
+        (await_hosted, int, int),
+        (run_hosted, int, int),
         (start_pace, Pace, int),
         (wake_all, Lot),
         (wants_more, Pool),

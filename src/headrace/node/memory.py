@@ -31,19 +31,35 @@ from headrace.node.pool import adopt, available, new_pool
 from headrace.plan.errors import MemoryBudgetError
 from headrace.stage.blocks.block import Block
 from headrace.stage.blocks.layout import Layout
+from headrace.stage.memory.atomics import fetch_add
+from headrace.stage.memory.records import compiled
+from headrace.stage.store import Account
+
+
+@compiled
+def add_bytes(account, count):
+    """Count what blocks take; workers count what state takes, at the same time."""
+    return fetch_add(account, "used", count)
 
 
 class BlockPool:
     """The blocks of one maker, and the Pool record of the free ones."""
 
     def __init__(
-        self, memory: Memory, layout: Layout, capacity: int, blocks: int, most: int, owner: str
+        self,
+        memory: Memory,
+        layout: Layout,
+        capacity: int,
+        blocks: int,
+        most: int,
+        owner: str,
+        borrows: bool = False,
     ) -> None:
         if not 1 <= blocks <= most:
             raise ValueError(f"{owner}: a pool that starts with {blocks} of at most {most} blocks")
         self.memory, self.layout, self.capacity = memory, layout, capacity
         self.most, self.owner = most, owner
-        self.template = layout.template(capacity)
+        self.template = layout.template(capacity, borrows=borrows)
         self.record = new_pool(most)
         self.refusals = 0  # chunks that it did not get
         self.bell: Any = None  # of the allocator; kept, since workers know its address
@@ -127,24 +143,49 @@ class Memory:
         if budget is not None and budget < 0:
             raise ValueError(f"{name}: a memory budget of {budget} bytes")
         self.name, self.budget = name, budget
-        self.bytes = 0  # mapped now
+        self.account: Any = Account.allocate()  # of blocks and of state, which workers take
+        self.account.limit = budget or 0
         self.refusals = 0  # chunks that did not fit the budget, or that the system did not give
         self.closed = False
         self.pools: list[BlockPool] = []
         self._lock = threading.Lock()
         self._allocator: Any = None  # set by Allocator.attach
 
+    @property
+    def bytes(self) -> int:
+        """What blocks and state take now."""
+        return self.account.used
+
+    def exhausted(self, owner: str) -> MemoryBudgetError:
+        """The error where there is no memory for the state of an operator."""
+        if self.budget is None:
+            said = "the system does not give more memory for its state"
+            return MemoryBudgetError(f"{owner}: {said}\n  fix: use fewer keys or smaller windows")
+        return MemoryBudgetError(
+            f"{owner}: its state needs more than is left of the memory budget of {self.name}, "
+            f"{self.budget:,} bytes\n  fix: give the query a larger budget (memory=...), or use "
+            "fewer keys or smaller windows"
+        )
+
     def __repr__(self) -> str:
         return f"Memory({self.name}: {self.bytes:,} bytes in {len(self.pools)} pools)"
 
     def pool(
-        self, layout: Layout, capacity: int, *, blocks: int, most: int, owner: str
+        self,
+        layout: Layout,
+        capacity: int,
+        *,
+        blocks: int,
+        most: int,
+        owner: str,
+        borrows: bool = False,
     ) -> BlockPool:
         """A pool with `blocks` blocks of `capacity` rows, which may grow to `most` blocks.
 
-        `owner` is the operator that makes the blocks, for errors.
+        `owner` is the operator that makes the blocks, for errors. borrows: the bytes of their
+        strings lie elsewhere (`readers.borrow`).
         """
-        made = BlockPool(self, layout, capacity, blocks, most, owner)
+        made = BlockPool(self, layout, capacity, blocks, most, owner, borrows)
         with self._lock:
             if self.closed:
                 raise ValueError(f"the memory of {self.name} is closed")
@@ -155,7 +196,7 @@ class Memory:
                 made._add_chunk()
             except (OSError, MemoryError) as error:
                 raise _not_given(made, needed) from error
-            self.bytes += needed
+            self._charge(needed)
             self.pools.append(made)
             if self._allocator is not None:
                 self._allocator.watch(made)
@@ -174,7 +215,7 @@ class Memory:
                 pool._add_chunk()
             except (OSError, MemoryError):
                 return self._refuse(pool)
-            self.bytes += needed
+            self._charge(needed)
             return True
 
     def close(self) -> None:
@@ -184,8 +225,11 @@ class Memory:
         with self._lock:
             self.closed = True
             for pool in self.pools:
+                self._charge(-pool.bytes)
                 pool._release()
-            self.bytes = 0
+
+    def _charge(self, count: int) -> None:
+        add_bytes(self.account, count)
 
     def _fits(self, needed: int) -> bool:
         return self.budget is None or self.bytes + needed <= self.budget

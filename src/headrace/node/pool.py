@@ -26,6 +26,7 @@ from headrace.stage.memory.atomics import (
     store_relaxed,
 )
 from headrace.stage.memory.records import array, compiled, i64, line, record
+from headrace.stage.strings.heap import Heap, empty_heap
 
 VERSION = 1 << 32  # the top is version * VERSION + number + 1; the low half is 0 when it is empty
 VERSIONS = 1 << 31
@@ -97,6 +98,8 @@ def take(pool):
         if swung:
             store_relaxed(taken, "readers", 1)
             clear(taken.block)
+            if taken.block.heap != 0:
+                empty_heap(Heap(taken.block.heap))
             return address
     return 0
 

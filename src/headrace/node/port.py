@@ -33,7 +33,7 @@ from headrace.stage.memory.atomics import (
 )
 from headrace.stage.memory.records import array, compiled, i64, line, record
 
-ROWS, WATERMARK, BARRIER, END, MARKER, SPLIT, SETTLED = range(7)
+ROWS, WATERMARK, BARRIER, END, MARKER, SPLIT, SETTLED, PROGRESS = range(8)
 
 
 @record

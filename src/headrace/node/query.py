@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from headrace.connect.delivery import Delivery
+from headrace.plan.nodes import Source
 from headrace.plan.planner import Plan
-from headrace.stage.blocks.arrow import to_arrow
+from headrace.stage.blocks.arrow import Feed, to_arrow
 from headrace.stage.failure import explain_failure
 from headrace.stage.sampling import Sample, Sampling
 
-from .blocks import NodeBlock
+from . import building
+from .batches import GivenRows
+from .blocks import FeedUsers, NodeBlock
 from .building import Building, Made
+from .channels import Channels
 from .graph import Graph
 from .histogram import Histogram, Latencies
 from .life import Life
@@ -22,14 +27,17 @@ from .port import pending
 from .reading import SplitRecord
 from .sampled import ask_for_samples, take_samples
 from .unit import (
+    BATCHES,
+    CALL,
     FAILED,
+    FAILED_TIME,
     FINISH,
     KERNEL,
-    MAKE_ROOM,
+    NO_MEMORY,
     POLL,
+    READER,
     SINK,
     SOURCE,
-    TRIM,
     WRITE,
     Output,
 )
@@ -43,17 +51,27 @@ class Query:
     def __init__(self, engine: Any, plan: Plan, capacity: int, budget: int | None) -> None:
         self._engine = engine
         self._life: Life = engine.life
-        self._graph = Graph(plan, engine.workers, capacity, self._life.compiles)
+        self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
+        self._graph = Graph(
+            plan,
+            engine.workers,
+            engine.owners,
+            capacity,
+            self._life.compiles,
+            self._memory.account.address,
+        )
         self.sources, self.sinks = self._graph.sources, self._graph.sinks
         self._delivery = Delivery(self.sinks)
-        self._memory = Memory(", ".join(self.sinks), budget)
         self._made: Building | None = None
         self._open_sinks = len(self.sinks)
         self._lock, self._looking = threading.Lock(), threading.Lock()
-        self._over = threading.Event()
+        self._over, self._ended = threading.Event(), threading.Event()
+        self._is_run = False
+        self._channels: dict[int, Channels] = {}  # by the number of their stage
         self._error: BaseException | None = None
         self._stopped = False
         self._last_metrics: dict[str, dict[str, Any]] = {}
+        self._given: list[tuple[Feed, Any]] = []  # what users' functions gave
         kernels = {u.name: u.kernel_unit.kernel for u in self._graph.units if u.kernel_unit}
         self._sampling = Sampling(kernels, self._ask_for_samples, self._take_samples)
         self.sample = self._sampling.start
@@ -67,10 +85,12 @@ class Query:
 
         Gives whether the sources ended. Errors of units are raised here.
         """
+        self._is_run = True
         try:
             self._start()
             while not self._over.wait(TURN_SECONDS):
                 self._delivery.commit_if_due()
+                self._engine.tidy()
                 if turn() and not self._stopped:
                     self._drain()
         except BaseException as error:
@@ -94,10 +114,12 @@ class Query:
 
     def _start(self) -> None:
         self._delivery.open()
+        self._open_channels()
         numbers = self._engine.take_numbers(len(self._graph.units))
         try:
-            self._made = Building(
+            made = Building(
                 self._graph,
+                self._channels,
                 self._memory,
                 numbers,
                 self._engine.table,
@@ -109,26 +131,36 @@ class Query:
         except BaseException:
             self._engine.give_numbers(numbers)
             raise
+        self._made = made
         self._life.prepare()
         self._engine.add(self, self._memory)
-        for channels in self._made.channels.values():
+        for channels in self._channels.values():
             for channel in channels.all:
                 channel.start()
-        if not any(channels.all for channels in self._made.channels.values()):
+        if not any(channels.all for channels in self._channels.values()):
             self._over.set()
-        self._wake_sources()
+        self._wake(SOURCE, READER)
 
-    def _wake_sources(self) -> None:
-        self._engine.ready(
-            unit.number for unit in self.units.values() if unit.placed.kind == SOURCE
-        )
+    def _open_channels(self) -> None:
+        """Readers of all channels; what is wrong with them shows here."""
+        graph = self._graph
+        for stage in graph.stages:
+            sources = [node for node in stage.inputs if isinstance(node, Source)]
+            if sources:
+                rows = building.SPLIT_BLOCKS * graph.capacity
+                made = Channels(sources, graph.slots, rows, graph.capacity, self._life)
+                self._channels[stage.number] = made
+                graph.place_readers(stage.number, [channel.is_polled for channel in made.all])
+
+    def _wake(self, *kinds: int) -> None:
+        self._engine.ready(unit.number for unit in self.units.values() if unit.placed.kind in kinds)
 
     def _drain(self) -> None:
         """Read no more; what was read is finished."""
         self._stopped = True
         assert self._made is not None
         self._made.query.draining = 1
-        self._wake_sources()
+        self._wake(SOURCE)
 
     def fail(self, error: BaseException) -> None:
         """Stop at once, because of an error."""
@@ -146,20 +178,27 @@ class Query:
         self._made.query.cancelled = 1  # whatever is still under way
         with self._looking:  # from now on no unit is made ready by a sample that is let go
             self._sampling.stop()
-        self._engine.remove(self, self._memory)
+        self._close_readers()  # a poll that waits comes back
         self._last_metrics = self.metrics()
         with self._looking:
             made, self._made = self._made, None
-        self._engine.give_numbers(made.units)
-        for channels in made.channels.values():
+        self._engine.remove(self, made.units, self._memory, (made, self._graph))
+
+    def _close_readers(self) -> None:
+        for channels in self._channels.values():
             channels.close()
 
     def _close(self) -> None:
         self._sampling.close()
+        self._close_readers()
         for node in self.sources:
             node.connector.close()
         self._delivery.close()
-        self._memory.close()
+        self._ended.set()
+
+    def await_end(self, timeout: float) -> bool:
+        """Wait until a run that was told to end is over."""
+        return not self._is_run or self._ended.wait(timeout)
 
     # ---- what the host does for units --------------------------------------------------------
 
@@ -172,17 +211,30 @@ class Query:
             self.fail(error)
 
     def _poll(self, unit: Made) -> None:
-        assert self._made is not None
-        channel = SplitRecord(unit.record.task).channel
-        if self._made.channels[unit.placed.stage].poll(channel):
-            others = [u for u in self.units.values() if u.placed.kind == SOURCE and u is not unit]
-            self._engine.ready(other.number for other in others)
+        nap = self._channels[unit.placed.stage].all[unit.placed.channel].poll()
+        if nap:
+            unit.record.wake_at = time.monotonic_ns() + nap
+        else:
+            self._wake(SOURCE)
 
-    def _make_room(self, unit: Made) -> None:
-        unit.kernel.make_room()
+    def _call(self, unit: Made) -> None:
+        """Let a user's function have the rows that it has come to; keep what it gives."""
+        slice, batches = unit.record.slice, unit.placed.batches
+        assert batches is not None
+        rows = batches.called(to_arrow(self._view(slice.block), None, slice.first, slice.last))
+        feed, users = Feed(batches.layout, rows), FeedUsers.allocate()
+        users.count = 1
+        given = GivenRows(unit.record.task)
+        given.end, given.users = feed.rows, users.address
+        given.fill = self._life.fill(feed.only_copies)
+        request = given.request
+        request.feed, request.offset = feed.address, 0
+        with self._lock:
+            self._given = [held for held in self._given if held[1].count > 0]
+            self._given.append((feed, users))
 
-    def _trim(self, unit: Made) -> None:
-        unit.kernel.windows.trim()
+    def _lack_memory(self, unit: Made) -> None:
+        raise self._memory.exhausted(unit.placed.name)
 
     def _write(self, unit: Made) -> None:
         """Give a sink the rows that it has come to."""
@@ -206,7 +258,7 @@ class Query:
         if unit.placed.kind == SOURCE:
             assert self._made is not None
             channel = SplitRecord(unit.record.task).channel
-            self._made.channels[unit.placed.stage].all[channel].explain()
+            self._channels[unit.placed.stage].all[channel].explain()
         kernel = unit.kernel
         kernel.block = self._view(unit.record.slice.block)
         try:
@@ -214,6 +266,13 @@ class Query:
         except Exception as error:
             explain_failure(kernel, error)
         raise AssertionError("a row that failed did not fail again")
+
+    def _explain_time(self, unit: Made) -> None:
+        """Raise the error of a row whose time could not be computed."""
+        channel = SplitRecord(unit.record.task).channel
+        times = self._channels[unit.placed.stage].all[channel].times
+        assert times is not None
+        times.explain()
 
     # ---- what it has done --------------------------------------------------------------------
 
@@ -248,11 +307,12 @@ class Query:
 
 _SERVICES = {
     POLL: Query._poll,
-    MAKE_ROOM: Query._make_room,
-    TRIM: Query._trim,
+    CALL: Query._call,
     WRITE: Query._write,
     FINISH: Query._finish,
     FAILED: Query._explain,
+    FAILED_TIME: Query._explain_time,
+    NO_MEMORY: Query._lack_memory,
 }
 
 
@@ -269,7 +329,7 @@ def _added_up(measured: Iterable[dict[str, dict[str, Any]]]) -> dict[str, dict[s
 def _measured(unit: Made) -> dict[str, dict[str, Any]]:
     """What a unit has done, by the name of its operator; sources by theirs."""
     record, placed = unit.record, unit.placed
-    if placed.kind not in (SOURCE, KERNEL, SINK):
+    if placed.kind not in (SOURCE, KERNEL, BATCHES, SINK):
         return {}
     made = {
         "rows_in": record.rows_in,
@@ -280,8 +340,10 @@ def _measured(unit: Made) -> dict[str, dict[str, Any]]:
         "starved": record.starved / 1e9,
         "blocked": record.blocked / 1e9,
         "pending": sum(pending(port) for port in unit.ports),
-        "python_calls": 0,
+        "python_calls": placed.batches.counters.python_calls if placed.batches else 0,
     }
+    if placed.batches is not None:
+        made["seconds"] += placed.batches.counters.seconds
     if placed.kind == KERNEL:
         kernel, chain = unit.kernel, placed.kernel_unit.chain
         made["late_rows"] = kernel.task.late

@@ -7,7 +7,7 @@ may retain it, so a count never comes back from zero. The last one to release re
 
 from __future__ import annotations
 
-from headrace.node.blocks import NodeBlock
+from headrace.node.blocks import FeedUsers, NodeBlock
 from headrace.node.pool import Pool, give
 from headrace.stage.memory.atomics import fetch_add, load_acquire, store_relaxed
 from headrace.stage.memory.records import compiled
@@ -29,5 +29,16 @@ def release(block):
     else:
         readers = fetch_add(held, "readers", -1)
     if readers == 1:
+        if held.lender != 0:
+            fetch_add(FeedUsers(held.lender), "count", -1)
+            held.lender = 0
         give(Pool(held.home), block)
     return readers == 1
+
+
+@compiled
+def borrow(block, users):
+    """The strings of a block that the caller fills lie in a batch of the host's, which keeps it
+    until the block goes home."""
+    fetch_add(FeedUsers(users), "count", 1)
+    NodeBlock(block).lender = users

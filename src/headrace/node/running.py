@@ -7,6 +7,7 @@ is being filled; marks wait until the unit has done its part, then follow the ro
     SETTLED     behind the slots: all rows of a split have gone by
     WATERMARK   behind the slots: windows that it closes are given out first
     MARKER      every 50 ms from each source to the sinks, to see how long it takes (Enjima §4)
+    PROGRESS    from an owner: all results up to a place were given (`gathering`)
     END         no more rows will come
 """
 
@@ -22,7 +23,7 @@ from headrace.node.emit import (
     publish,
     ready_to_write,
 )
-from headrace.node.port import END, MARKER, SETTLED, SPLIT, WATERMARK, Port, peek
+from headrace.node.port import END, MARKER, PROGRESS, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.readers import retain
 from headrace.node.ticks import now
@@ -34,34 +35,31 @@ from headrace.node.unit import (
     FIRING,
     FLUSHING,
     HOST,
-    MAKE_ROOM,
     MARKING,
     NEXT,
+    NO_MEMORY,
     ROWS,
     SAMPLE_GIVEN,
     SAMPLE_WANTED,
     STARVED,
-    TRIM,
     Edge,
     is_cancelled,
 )
 from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed, store_release
 from headrace.stage.memory.calls import call
-from headrace.stage.memory.records import compiled
-from headrace.stage.panes import (
-    MOST_SPARE,
-    Panes,
-    close_panes,
-    closed_panes,
-    empty_panes,
-    lacks_pane,
-    open_pane,
-    panes_with,
-)
+from headrace.stage.memory.records import compiled, i64s
 from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
+from headrace.stage.windows import (
+    NONE_DUE,
+    begin_firing,
+    begin_flush,
+    closes_windows,
+    end_firing,
+)
 
 GO_ON = -1
+PLACES = 1 << 32  # of the rows that one split may become at an exchange
 ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
 
 
@@ -107,7 +105,7 @@ def take_mark(unit):
             Edge(unit.edges)[k].waiting = 0
         flushes = unit.partial != 0 and mark.value != FOREVER  # else it had no rows of the split
         return FLUSHING if flushes else MARKING
-    if mark.kind == MARKER or mark.kind == SETTLED:
+    if mark.kind == MARKER or mark.kind == SETTLED or mark.kind == PROGRESS:
         return MARKING
     if mark.kind == WATERMARK:
         edge.watermark = max(edge.watermark, mark.value)
@@ -127,7 +125,8 @@ def take_mark(unit):
     if not over:
         mark.kind, mark.value = WATERMARK, least
     unit.watermark = least
-    return FIRING if closes_windows(unit, least) else MARKING
+    fires = unit.advance != 0 and closes_windows(Task(unit.task), least)
+    return FIRING if fires else MARKING
 
 
 # ---- kernels -------------------------------------------------------------------------------
@@ -155,6 +154,10 @@ def run_kernel(worker, unit):
 def begin_input(worker, unit):
     """Look at what is next, and prepare for it."""
     if next_input(unit) < 0:
+        if unit.place > unit.told:  # before it starves
+            unit.told, unit.phase = unit.place, MARKING
+            unit.mark.kind, unit.mark.value = PROGRESS, unit.place
+            return GO_ON
         return STARVED
     slice = unit.slice
     port = Port(Edge(unit.edges)[unit.reading].port)
@@ -167,6 +170,8 @@ def begin_input(worker, unit):
         finish_slice(worker, port, slice, 0)
         return GO_ON
     task = Task(unit.task)
+    if slice.serial != unit.serial or unit.rows_in == 0:
+        task.places = slice.serial * PLACES
     task.input = NodeBlock(slice.block).block.address
     task.first, task.last = slice.first, slice.last
     task.row, task.selected = 0, NOT_SELECTED
@@ -217,15 +222,25 @@ def run_rows(worker, unit):
         port = Port(Edge(unit.edges)[unit.reading].port)
         if wanted == SAMPLE_WANTED:
             keep_sample(unit, slice, ns)
+        if unit.place_column >= 0:
+            places = NodeBlock(slice.block).block.columns[unit.place_column]
+            unit.place = i64s(places.data)[slice.last - 1]
         finish_slice(worker, port, slice, slice.last - slice.first)
         unit.phase = NEXT
         return GO_ON
     if answer == NEED_MEMORY:
-        if opens_window(unit):
-            return GO_ON
-        unit.request = MAKE_ROOM
-        return HOST
+        return make_room(unit)
     return AGAIN
+
+
+@compiled
+def make_room(unit):
+    """What the kernel lacks, if there is memory for it."""
+    status, _ = call(unit.room, unit.task)
+    if status != 0:
+        unit.request = NO_MEMORY
+        return HOST
+    return GO_ON
 
 
 @compiled
@@ -255,39 +270,14 @@ def pass_mark(worker, unit):
 
 
 @compiled
-def closes_windows(unit, watermark):
-    """Are there windows that end at or before a watermark?"""
-    if unit.advance == 0:
-        return False
-    return Panes(Task(unit.task).panes).next_end <= watermark
-
-
-@compiled
-def opens_window(unit):
-    """Open the window that the kernel lacks, if there is memory for it."""
-    task = Task(unit.task)
-    if task.needs_window == 0:
-        return False
-    panes = Panes(task.panes)
-    if unit.partial != 0:  # windows that were given out have stayed open
-        close_panes(panes, panes_with(panes, False))
-    if lacks_pane(panes):
-        return False
-    open_pane(panes, task.need_window)
-    task.needs_window = 0
-    return True
-
-
-@compiled
 def give_windows(worker, unit):
     """Give out windows: all, as partial results, or those that the watermark has closed."""
     task = Task(unit.task)
-    panes = Panes(task.panes)
-    if task.due_count < 0:
-        firing = unit.phase == FIRING
-        count = closed_panes(panes, unit.watermark) if firing else panes_with(panes, True)
-        task.due, task.due_count, task.firing, task.place = panes.due, count, 0, 0
-        task.ordered = NOT_SELECTED
+    if task.due_count == NONE_DUE:
+        if unit.phase == FIRING:
+            begin_firing(task, unit.watermark)
+        else:
+            begin_flush(task)
     if not bind_outputs(worker, unit):
         return BLOCKED
     status, answer = call(unit.advance, unit.task)
@@ -296,23 +286,9 @@ def give_windows(worker, unit):
         return HOST
     publish_all(worker, unit)
     if answer == NEED_MEMORY:
-        unit.request = MAKE_ROOM
-        return HOST
+        return make_room(unit)
     if answer != CONSUMED:
         return AGAIN
-    return forget_windows(unit, task, panes)
-
-
-@compiled
-def forget_windows(unit, task, panes):
-    """What was given out is over: partial results go on, in windows that stay open."""
-    if unit.phase == FIRING:
-        close_panes(panes, task.due_count)
-    else:
-        empty_panes(panes, task.due_count)
-    task.due_count = -1
+    end_firing(task)
     unit.phase = MARKING
-    if panes.spares <= MOST_SPARE:
-        return GO_ON
-    unit.request = TRIM
-    return HOST
+    return GO_ON

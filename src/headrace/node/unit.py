@@ -4,7 +4,13 @@
     KERNEL   runs a chain of operators over the blocks of its input ports
     PASS     hands on what several operators give, as one stream
     MERGE    hands on what the slots of a replicated stage give, in the order of their splits
-    SINK     gives blocks to a connector, in Python
+    GATHER   brings together what the owners of key groups give, row by row
+
+and *hosted* ones, which call Python and so run on threads of the host (`hosts`), never on a worker:
+
+    READER   polls a channel's connector
+    BATCHES  calls a user's function for rows (`map_batches`)
+    SINK     gives rows to a connector
 
 One worker at a time runs a unit (`free_list.UnitState`), so everything here has one writer, but
 for what the query's control thread sets. A unit keeps its place in `phase`, so a run may end
@@ -17,7 +23,8 @@ from headrace.node.port import Slice
 from headrace.stage.memory.atomics import load_relaxed
 from headrace.stage.memory.records import compiled, i64, line, record
 
-SOURCE, KERNEL, PASS, MERGE, SINK = range(5)
+SOURCE, KERNEL, PASS, MERGE, GATHER, READER, BATCHES, SINK = range(8)
+HOSTED = (READER, BATCHES, SINK)
 
 # What a run answers.
 STARVED = 0  # there is nothing to do until somebody says so
@@ -34,7 +41,7 @@ NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
 NO_SAMPLE, SAMPLE_WANTED, SAMPLE_GIVEN = range(3)
 
 # Unit.request
-NO_REQUEST, POLL, MAKE_ROOM, TRIM, WRITE, FINISH, FAILED = range(7)
+NO_REQUEST, POLL, CALL, WRITE, FINISH, FAILED, FAILED_TIME, NO_MEMORY = range(8)
 
 
 @record
@@ -75,6 +82,7 @@ class Output:
     count: i64  # fixed: of ports
     ports: i64  # fixed: address of their addresses
     ahead: i64  # fixed: of a source: the Ahead of the kernel that reads it; 0: none
+    borrows: i64  # fixed: the bytes of its strings lie in batches of the host
 
 
 @record
@@ -96,17 +104,20 @@ class Unit:
     kind: i64 = line()  # fixed, like all of this line
     number: i64
     query: i64
-    task: i64  # of a kernel: its Task; of a source: its SplitRecord; of a merge: its MergeRecord
+    task: i64  # of a kernel: its Task; of others: SplitRecord, MergeRecord, ChannelFeed, GivenRows
     rows: i64  # address of the kernel's functions
     advance: i64
+    room: i64
     edge_count: i64
-    edges: i64
-    partial: i64 = line()  # fixed: the kernel gives its windows out after each split
+    edges: i64 = line()
+    partial: i64  # fixed: the kernel gives its windows out after each split
     outputs: i64  # fixed: of a source unit: address of the Output of each source,
     sources: i64  # fixed: and how many there are
     latency: i64  # fixed: of a sink: histogram of how long splits took,
     result_latency: i64  # fixed: and of those that gave it rows
     markers: i64  # fixed: of a sink: histogram of how long markers took
+    hosted: i64  # fixed: it runs on a thread of the host
+    place_column: i64  # fixed: of an owner: the column of its input with the place; -1: none
     phase: i64 = line()
     request: i64  # what the host has to do
     turn: i64  # the edge that is looked at first
@@ -116,6 +127,8 @@ class Unit:
     least: i64  # and the least watermark that it brought
     ended: i64  # edges that have ended
     watermark: i64
+    place: i64  # of an owner: of the last row that it has worked on,
+    told: i64  # and the last one that was told
     wake_at: i64 = line()  # run it again then, in ns; 0: no need
     finished: i64
     seen: i64  # ns: the end of its last run

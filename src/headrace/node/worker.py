@@ -8,21 +8,26 @@ fig. 6 without its recursion). Only what a worker leaves behind can be taken by 
 
 from __future__ import annotations
 
-from headrace.node.free_list import NO_UNIT, FreeList, try_unit
-from headrace.node.parking import Lot, await_work
+from headrace.node.batches import run_batches
+from headrace.node.free_list import LISTED, NO_UNIT, FreeList, next_task, on_done, try_unit
+from headrace.node.gathering import run_gather
+from headrace.node.parking import Lot, await_work, wake_one
 from headrace.node.passing import run_merge, run_pass, run_sink
-from headrace.node.reading import run_source
+from headrace.node.reading import run_reader, run_source
 from headrace.node.running import run_kernel
 from headrace.node.schedulers.hooks import MOST_DEPTH, EngineRecord, Worker, done, next_unit, ready
 from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
+    BATCHES,
     BLOCKED,
+    GATHER,
     HOST,
     KERNEL,
     MERGE,
     MORE,
     PASS,
+    READER,
     SOURCE,
     STARVED,
     Unit,
@@ -47,6 +52,12 @@ def run_unit(worker, unit):
         return run_merge(worker, unit)
     if unit.kind == PASS:
         return run_pass(worker, unit)
+    if unit.kind == GATHER:
+        return run_gather(worker, unit)
+    if unit.kind == READER:
+        return run_reader(worker, unit)
+    if unit.kind == BATCHES:
+        return run_batches(worker, unit)
     return run_sink(worker, unit)
 
 
@@ -65,24 +76,75 @@ def work(address):
         if worker.depth == 0 and not find_work(worker, engine):
             continue
         unit = units[worker.stack[worker.depth - 1]]
-        begun, rows = now(), unit.rows_in
-        note_pause(unit, begun)
-        answer = run_unit(worker, unit)
-        ended = now()
-        unit.runs += 1
-        unit.busy += ended - begun
-        unit.seen, unit.why = ended, answer
+        rows, busy = unit.rows_in, unit.busy
+        answer = run_once(worker, unit)
         if answer == HOST:
             return HOST
         if answer != AGAIN:
             worker.depth -= 1
             if answer == MORE:
                 ready(worker, unit.number)  # it is ours, so it goes back when it is done
-            done(worker, unit.number, unit.rows_in - rows, ended - begun)
+            done(worker, unit.number, unit.rows_in - rows, unit.busy - busy)
         run_next(worker, list)
-        if ended - worker.checked > LOOK_EVERY:
-            worker.checked = ended
-            wake_timed(worker, engine, ended)
+        if unit.seen - worker.checked > LOOK_EVERY:
+            worker.checked = unit.seen
+            wake_timed(worker, engine, unit.seen)
+
+
+@compiled
+def run_once(worker, unit):
+    """One run of a unit, and what is noted of it."""
+    begun = now()
+    note_pause(unit, begun)
+    answer = run_unit(worker, unit)
+    ended = now()
+    unit.runs += 1
+    unit.busy += ended - begun
+    unit.seen, unit.why = ended, answer
+    return answer
+
+
+# ---- threads of the host ---------------------------------------------------------------------
+
+
+@compiled
+def await_hosted(address, ns):
+    """Wait, at most `ns`, for a hosted unit; gives the number of one that is this thread's now."""
+    worker = Worker(address)
+    engine = EngineRecord(worker.engine)
+    list = FreeList(engine.hosted)
+    unit, _ = next_task(list, worker.number)
+    if unit == NO_UNIT:
+        await_work(Lot(engine.host_lot), list, 0, ns)
+        unit, _ = next_task(list, worker.number)
+    return unit
+
+
+@compiled
+def run_hosted(address, number):
+    """One run of a hosted unit that is this thread's; HOST: Python has to do something first."""
+    worker = Worker(address)
+    engine = EngineRecord(worker.engine)
+    unit = Unit(engine.units)[number]
+    answer = run_once(worker, unit)
+    tell_reader(worker)
+    if answer == HOST:
+        return HOST
+    if answer == AGAIN or answer == MORE:
+        ready(worker, number)  # it is ours, so it goes back when it is done
+    listed = on_done(FreeList(engine.hosted), number, worker.number, 0, 0)
+    if listed == LISTED:
+        wake_one(Lot(engine.host_lot))
+    return answer
+
+
+@compiled
+def tell_reader(worker):
+    """Readers are run by workers: this thread keeps none for itself."""
+    unit = worker.local
+    if unit != NO_UNIT:
+        worker.local = NO_UNIT
+        ready(worker, unit)
 
 
 @compiled

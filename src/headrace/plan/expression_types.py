@@ -18,6 +18,7 @@ from .expressions import (
     IsNull,
     KeyHash,
     Literal,
+    RowPlace,
     TextCall,
     Unary,
     When,
@@ -91,7 +92,7 @@ def type_of(expression: Expression, schema: Schema) -> DataType:
             for operand in operands:
                 type_of(operand, schema)
             return function.outputs[result]
-        case KeyHash():
+        case KeyHash() | RowPlace():
             return int64
     raise ExpressionError(f"{expression!r} is not an expression")
 

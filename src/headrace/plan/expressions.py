@@ -179,6 +179,14 @@ class KeyHash(Expression):
         return f"hash({', '.join(map(str, self.operands))})"
 
 
+@dataclass(frozen=True)
+class RowPlace(Expression):
+    """The place of a row among all that cross an exchange; made by the planner."""
+
+    def __str__(self) -> str:
+        return "place()"
+
+
 @dataclass(frozen=True, eq=False)
 class UnboundCall(Expression):
     """A call of a user function before its argument types are known; building resolves it."""

@@ -18,7 +18,8 @@ from .site import Site
 
 WATERMARK = "__watermark"  # hidden column: the watermark of its channel just before a row
 KEY_HASH = "__hash"  # hidden column: the hash of the key, behind an exchange
-HIDDEN = (WATERMARK, KEY_HASH)
+PLACE = "__place"  # hidden column: the place of a row among all that cross an exchange
+HIDDEN = (WATERMARK, KEY_HASH, PLACE)
 
 
 class OperatorClass(enum.Enum):
@@ -255,8 +256,14 @@ class MapBatches(Node):
 
 @dataclass(frozen=True, eq=False)
 class Exchange(Node):
-    """Where rows change owner: by key, or (no key) to one owner."""
+    """Where rows change owner: by key, or (no key) to one owner.
 
+    owned: the stage behind it has a copy for each owner of key groups. order: what the copies of
+    the stage before it give is brought together by these columns; without any, by place.
+    """
+
+    owned: bool = False
+    order: tuple[str, ...] = ()
     kind: ClassVar[str] = "exchange"
 
     def detail(self) -> str:
@@ -268,6 +275,7 @@ class Received(Node):
     """The far side of an exchange: rows that another stage sent."""
 
     exchange: int = 0  # its number in the plan
+    owned: bool = False  # see Exchange
     kind: ClassVar[str] = "received"
 
     def detail(self) -> str:

@@ -10,6 +10,7 @@ from .rewrites.clocks import place_clocks
 from .rewrites.exchanges import insert_exchanges
 from .rewrites.filters import hint_sources, push_filters
 from .rewrites.naming import name_operators
+from .rewrites.owners import give_owners
 from .rewrites.pruning import prune_columns
 
 
@@ -28,6 +29,12 @@ class StagePlan:
     def inputs(self) -> tuple[Node, ...]:
         """Where its rows come from."""
         return tuple(node for node in walk(self.roots) if isinstance(node, Source | Received))
+
+    @property
+    def is_owned(self) -> bool:
+        """Does it keep the state of keys by key group? Then several owners each run a copy of it,
+        on the rows of their groups; what they give is brought together in order."""
+        return any(isinstance(node, Received) and node.owned for node in self.inputs)
 
     @property
     def is_replicated(self) -> bool:
@@ -52,6 +59,11 @@ class Plan:
     def stages(self) -> list[StagePlan]:
         """The stages for many owners, each after those that feed it."""
         return cut(insert_exchanges(self.optimized), self.fuse)
+
+    def owned_stages(self) -> list[StagePlan]:
+        """The stages of the node engine with several workers: a stage behind an exchange by key
+        has several owners, whose rows come together in order before anything else reads them."""
+        return cut(give_owners(insert_exchanges(self.optimized)), self.fuse)
 
 
 def plan(sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True) -> Plan:
@@ -89,6 +101,7 @@ def cut(roots: Sequence[Node], fuse: str = "auto") -> list[StagePlan]:
             key=made.key,
             time=made.time,
             exchange=number[id(node)],
+            owned=node.owned,
         )
 
     sinks = transform(roots, change)

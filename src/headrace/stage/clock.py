@@ -56,16 +56,16 @@ class ChannelRecord:
 
 
 @compiled
-def time_range(times, rows):
+def time_range(data, valid, rows):
     """(smallest, largest) time of a column; (FOREVER, NEVER) where there is none."""
-    values = i64s(times.data)
+    values = i64s(data)
     low, high = FOREVER, NEVER
-    if times.valid == 0:
+    if valid == 0:
         for row in range(rows):
             low = min(low, values[row])
             high = max(high, values[row])
     else:
-        present = flags(times.valid)
+        present = flags(valid)
         for row in range(rows):
             if present[row]:
                 low = min(low, values[row])
@@ -74,12 +74,12 @@ def time_range(times, rows):
 
 
 @compiled
-def scan_watermarks(times, rows, largest, bound, steady, target):
+def scan_watermarks(data, valid, rows, largest, bound, steady, target):
     """The watermark just before each row, from the largest time before the block on."""
-    values, present, watermarks = i64s(times.data), flags(times.valid), i64s(target)
+    values, present, watermarks = i64s(data), flags(valid), i64s(target)
     for row in range(rows):
         watermarks[row] = largest - bound if largest != NEVER else NEVER
-        if steady == 0 and (times.valid == 0 or present[row]):
+        if steady == 0 and (valid == 0 or present[row]):
             largest = max(largest, values[row])
 
 
@@ -98,12 +98,12 @@ def surely_on_time(clock, low, high, after):
 
 
 @compiled
-def observe_block(clock_address, channel_address, block_address, times_address):
-    """Write the watermarks of a block's rows; gives the watermark after the last one."""
+def observe_block(clock_address, channel_address, block_address, data, valid):
+    """Write the watermarks of a block's rows, whose times (and their validity, or 0) lie at two
+    addresses; gives the watermark after the last one."""
     clock, channel = ClockRecord(clock_address), ChannelRecord(channel_address)
     block = BlockRecord(block_address)
-    times = BlockRecord(times_address).columns[clock.column]
-    low, high = time_range(times, block.rows)
+    low, high = time_range(data, valid, block.rows)
     if low <= high and (low < -FARTHEST or high > FARTHEST):
         raise OverflowError("an event time is out of range")
     before = channel.largest
@@ -115,12 +115,19 @@ def observe_block(clock_address, channel_address, block_address, times_address):
     if clock.target >= 0:
         target = block.columns[clock.target].data
         if not surely_on_time(clock, low, high, after):
-            scan_watermarks(times, block.rows, before, clock.bound, clock.steady, target)
+            scan_watermarks(data, valid, block.rows, before, clock.bound, clock.steady, target)
             block.unmarked = 0
         elif block.unmarked < block.rows:
             unmark(block_address, clock.target)
     block.watermark = after
     return after
+
+
+@compiled
+def observe_column(clock_address, channel_address, block_address):
+    """`observe_block` for times that are a column of the block."""
+    times = BlockRecord(block_address).columns[ClockRecord(clock_address).column]
+    return observe_block(clock_address, channel_address, block_address, times.data, times.valid)
 
 
 class SourceClock:
@@ -142,15 +149,18 @@ class SourceClock:
         if isinstance(clock.time, Column):
             record.column = names.index(clock.time.name)
         else:
-            self._kernel = Kernel(_time_chain(source), capacity, compiled)
+            self._kernel = Kernel(time_chain(source), capacity, compiled)
         self._observe = observe_block if compiled else interpreted(observe_block)
 
     def observe(self, block: Block, channel: str) -> int:
         """Write the watermarks of a block's rows; gives the watermark after the last one."""
-        times = block if self._kernel is None else self._computed_times(block)
-        channel_address = self.channel_address(channel)
+        if self._kernel is None:
+            times = block.column(self._record.column)
+        else:
+            times = self._computed_times(block).column(0)
+        given = self.address, self.channel_address(channel), block.address
         with self.explaining():
-            return self._observe(self.address, channel_address, block.address, times.address)
+            return self._observe(*given, times.data, times.valid)
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
@@ -212,7 +222,7 @@ class SourceClock:
             channel.largest = channel.settled = largest
 
 
-def _time_chain(source: Source) -> Chain:
+def time_chain(source: Source) -> Chain:
     """The event time of each row as a column of its own."""
     assert source.clock is not None
     rows = Schema(tuple(f for f in source.schema if f.name != WATERMARK))

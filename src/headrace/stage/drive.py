@@ -11,7 +11,7 @@ from typing import Any
 from .ahead import Ahead, aim
 from .blocks.arrow import Feed, copy_block
 from .blocks.block import Block
-from .clock import SourceClock, observe_block
+from .clock import SourceClock, observe_column
 from .kernel import Kernel
 from .memory.calls import address_of, call
 from .memory.records import compiled, i64, record
@@ -50,7 +50,7 @@ def drive(address):
         if task.ahead != 0:
             aim(Ahead(task.ahead), run.feed, run.offset, min(run.capacity, run.end - run.offset))
         if run.clock != 0:
-            run.watermark = observe_block(run.clock, run.channel, run.block, run.block)
+            run.watermark = observe_column(run.clock, run.channel, run.block)
         task.input = run.block
         task.first = 0
         task.last = count

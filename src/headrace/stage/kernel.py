@@ -17,15 +17,16 @@ from .functions.state import state_record
 from .generate.chain import kernel_text
 from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
+from .keyed_store import KeyedStore, by_host
 from .module import build
-from .store import KeyedStore
+from .room import give_memory, make_room
 from .strings.heap import new_heap
 from .strings.text import words
 from .strings.words import View
 from .support import forget_frame
 from .tables import StoreFunctions, load_table, store_functions
 from .task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
-from .windows import OpenWindows
+from .windows import NONE_DUE, OpenWindows, begin_firing, begin_flush, end_firing
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
 ROW_TEXT = 1 << 12  # bytes of strings that a row makes; what is more comes from malloc
@@ -52,8 +53,10 @@ class Kernel:
         capacity: int,
         compiled: bool = True,
         tables: Tables | None = None,
+        account: int = 0,
     ) -> None:
         self.chain, self.capacity, self.is_compiled = chain, capacity, compiled
+        self._account = account  # that state counts against
         self.made: KernelText = kernel_text(chain)
         emitter = chain.emitter
         self._state = emitter.function.state if isinstance(emitter, Process) else None
@@ -65,6 +68,7 @@ class Kernel:
             compiled=compiled,
         )
         self._rows, self._advance = module.rows, getattr(module, "advance", None)
+        self._room = getattr(module, "room", None) or self._life(make_room)
         self.task = Task.allocate()
         self._address = self.task.address
         # written for every block, so without the way through descriptors
@@ -94,7 +98,7 @@ class Kernel:
 
     def _prepare(self, module: Any) -> None:
         task, made = self.task, self.made
-        task.ordered = NOT_SELECTED
+        task.ordered, task.due_count = NOT_SELECTED, NONE_DUE
         if made.uses_selection:
             self._selection = np.zeros(self.capacity + 1, np.int32)
             task.selection = self._selection.ctypes.data
@@ -155,7 +159,10 @@ class Kernel:
         layout, record = state_layout(node), state_record(self._state)
         self.functions = store_functions(layout, self._state, self.is_compiled)
         self.store = KeyedStore(
-            self.functions.entry, chunk_records=PROCESS_CHUNK, keeps_text=layout.keeps_text
+            self.functions.entry,
+            chunk_records=PROCESS_CHUNK,
+            keeps_text=layout.keeps_text,
+            account=self._account,
         )
         scratch, initial = record.allocate(), record.allocate()
         heap = new_heap(sum(len(str(v)) * 4 + 16 for v in self._state.initial))
@@ -171,7 +178,13 @@ class Kernel:
     def _prepare_windows(self, node: WindowAggregate, module: Any) -> None:
         layout = window_layout(node)
         entry = getattr(module, layout.entry)
-        self.windows = OpenWindows(entry, node.window, keeps_text=layout.keeps_text)
+        self.windows = OpenWindows(
+            entry,
+            node.window,
+            keeps_text=layout.keeps_text,
+            partial=node.phase == "partial",
+            account=self._account,
+        )
         self.functions = store_functions(layout, None, self.is_compiled)
         self.task.panes = self.windows.panes.address
 
@@ -223,23 +236,20 @@ class Kernel:
 
     def make_room(self) -> None:
         """What the kernel asked for when it answered NEED_MEMORY."""
-        task = self.task
-        if task.needs_window:
-            self.windows.open(task.need_window)
-            task.needs_window = 0
-        elif task.needs_order:
-            task.order = self._order_memory(task.needs_order)
-            task.needs_order = 0
-        elif self.store is not None:
-            self.functions.make_room(self.store)
-        else:
-            self.functions.make_room(self.windows.at(task.need))
+        self._room(self._address)
 
-    def _order_memory(self, records: int) -> int:
-        room = max(256, 2 * records)
-        self._order = np.empty(4 * room, np.int64)  # two halves of (prefix, number)
-        self.task.order_room = room
-        return self._order.ctypes.data
+    @property
+    def stores_anything(self) -> bool:
+        """Has it state, and so may need room?"""
+        return self.store is not None or self.windows is not None
+
+    @property
+    def compiled_room(self) -> Any:
+        """The compiled function that makes room, for calls by its address."""
+        return self._room
+
+    def _life(self, function: Any) -> Any:
+        return function if self.is_compiled else by_host(function)
 
     def take(self) -> Block:
         """The output block with its rows; the kernel goes on with an empty one."""
@@ -262,20 +272,11 @@ class Kernel:
 
     def fire(self, watermark: int) -> bool:
         """Make the windows that end at or before a watermark ready to be given out."""
-        return self._fire(self.windows.due(watermark))
+        return by_host(begin_firing)(self.task, watermark) > 0
 
     def flush(self) -> bool:
         """Make all windows ready to be given out: for partial results, which are merged later."""
-        return self._fire(self.windows.due(None))
-
-    def _fire(self, due: list[KeyedStore]) -> bool:
-        task = self.task
-        self._due = due
-        addresses = np.array([store.header.address for store in due], np.int64)
-        self._addresses = addresses
-        task.due, task.due_count, task.firing, task.place = addresses.ctypes.data, len(due), 0, 0
-        task.ordered = NOT_SELECTED
-        return bool(due)
+        return by_host(begin_flush)(self.task) > 0
 
     def run_fire(self) -> int:
         """CONSUMED, or OUTPUT_FULL with rows to be taken from the output."""
@@ -285,8 +286,7 @@ class Kernel:
             self.make_room()
             answer = self._advance(self._address)
         if answer == CONSUMED:  # they have been given out
-            self.windows.close(self._due)
-            self._due = []
+            by_host(end_firing)(self.task)
         return answer
 
     # ---- errors ------------------------------------------------------------------------------
@@ -326,3 +326,7 @@ class Kernel:
     def close(self) -> None:
         """Let go of what the kernel holds."""
         forget_frame(self.task.frame)
+
+    def __del__(self) -> None:
+        if hasattr(self, "task"):
+            by_host(give_memory)(0, self.task.order)

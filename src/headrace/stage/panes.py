@@ -1,8 +1,7 @@
 """The open windows of an aggregate, for compiled code: stores by window start.
 
 A window takes a spare store when it opens; when it closes, its store is emptied and is a spare one
-again. Only where there is none, or no room in the directory, the host is asked (`windows`): it
-owns the memory.
+again. Where there is none, or no room in the directory, `room` makes some.
 """
 
 from __future__ import annotations
@@ -28,6 +27,11 @@ class Panes:
     next_end: i64  # the end of the window that closes first
     spare: i64  # the first of the empty stores, which are linked by `next`; 0: there is none
     spares: i64  # how many there are
+    partial: i64  # fixed: windows are given out as partial results, and stay open
+    entry_size: i64  # fixed: of the records of a store,
+    chunk_shift: i64  # and how they lie
+    keeps_text: i64
+    account: i64  # fixed: see Store
 
 
 # ---- one window ----------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class _Alone:
         if self._kernel.state_size()["state_keys"] > MOST_KEYS:
             self._begin()
         elif self._kernel.windows is not None:
-            self._kernel.windows.close(list(self._kernel.windows.stores.values()))
+            self._kernel.windows.close(list(self._kernel.windows.stores))
         return given, max(min(spent[1:]) - calls, 0)
 
     def _run(self, blocks: Sequence[Block]) -> tuple[list[Block], int]:

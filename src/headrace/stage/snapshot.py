@@ -25,7 +25,8 @@ from headrace.plan.errors import StateError
 from headrace.plan.nodes import Process, WindowAggregate
 
 from .kernel import Kernel
-from .store import KeyedStore, key_groups
+from .keyed_store import KeyedStore
+from .store import key_groups
 from .tables import StoreFunctions
 
 FORMAT = 2  # of everything that is saved; another one is refused
@@ -228,7 +229,7 @@ class KernelState:
             return
         # a window that was given out, or given out and opened again, has lost what it had
         gone = set(windows.stores) - set(header["open"]) | set(header["fresh"])
-        windows.close([store for start, store in windows.stores.items() if start in gone])
+        windows.close([start for start in windows.stores if start in gone])
         starts = rows.column(WINDOW).to_numpy()
         known = windows.stores
         for start in header["open"]:

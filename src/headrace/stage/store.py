@@ -3,21 +3,20 @@
 Records lie dense, in order of arrival, in chunks that never move. An open-addressing index of
 one word per slot finds them: the record's number in the high half, the low half of the key's hash
 as a tag. The index grows step by step: a larger one is put beside the old one, and every insert
-moves a few slots over. Compiled code allocates nothing: it answers "need memory" and `KeyedStore`,
-the owner, makes room.
+moves a few slots over. What fills a store allocates nothing: it answers "need memory", and `room`
+makes some.
 
 What depends on the layout of the key (find, insert) is generated: `generate/stores.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from .memory.atomics import fetch_add
 from .memory.instructions import clear_bytes, prefetch
-from .memory.records import LINE, compiled, i32s, i64, i64s, line, record
-from .strings.heap import Heap, empty_heap, new_heap
+from .memory.records import compiled, i32s, i64, i64s, line, record
+from .strings.heap import Heap, OverflowBlock, release_overflow
 from .strings.words import SHORT, byte_length, equal_words, keep_words
 
 TAG = 0xFFFFFFFF  # the low half of a hash
@@ -26,12 +25,19 @@ SLOT_BYTES = i64.size
 FIRST_SLOTS = 64
 SPARSE_SLOTS = 1 << 16  # up to so many, a quarter of the slots is used: few probes go wrong
 MOVED_PER_INSERT = 16  # at least 8, so that the old index is empty before the next one is due
-HEAP_BYTES = 1 << 16
 NO_WINDOW = -(1 << 63)  # a store that is no open window
 CHUNK_BYTES = 1 << 24  # at most so much memory is taken at a time
 
 GROUPS = 128  # key groups (Ordered's partitions): the unit of ownership and of saved state
 GROUP_SHIFT = 57  # the group is the top seven bits of the hash
+
+
+@record
+class Account:
+    """What the state and the blocks of a query take; everybody writes it."""
+
+    used: i64 = line()
+    limit: i64 = line()  # fixed: bytes; 0: there is none
 
 
 @record
@@ -50,8 +56,8 @@ class Store:
     old_mask: i64 = line()
     moved: i64  # slots of the old index moved so far
     epoch: i64  # number of the current interval between snapshots
-    changed: i64  # address of the numbers of the records changed in it
-    changes: i64
+    changes: i64  # records changed in it; their numbers lie behind the records, chunk by chunk
+    changed_at: i64  # fixed: where in a chunk they lie
     heap: i64  # address of the Heap with the bytes of long strings
     window: i64  # start of the window, for a store that is an open window
     serial: i64  # of that window: no two have the same
@@ -59,6 +65,25 @@ class Store:
     repeated: i64  # row whose key was there already
     initial: i64  # address of a user state record as it is in the beginning
     next: i64  # of a spare store (`panes`): the next one
+
+    entry_size: i64 = line()  # fixed
+    keeps_text: i64  # fixed
+    account: i64  # fixed: the Account that its memory counts against; 0: none
+    directory: i64  # chunks that there is room for in `chunks`
+    pieces: i64  # the last Piece of chunks
+    past_index: i64  # an index that was moved; given back when the next one is made
+    retired: i64  # a heap whose strings were copied to another one
+    live_bytes: i64  # of strings, when they were last copied
+
+
+@compiled
+def key_group(key_hash):
+    """The key group of a hash.
+
+    >>> key_group(-1), key_group(0)
+    (127, 0)
+    """
+    return (key_hash >> GROUP_SHIFT) & (GROUPS - 1)
 
 
 def key_groups(hashes: np.ndarray) -> np.ndarray:
@@ -68,6 +93,15 @@ def key_groups(hashes: np.ndarray) -> np.ndarray:
     [127, 0]
     """
     return (hashes >> GROUP_SHIFT) & (GROUPS - 1)
+
+
+def first_group(owner: int, owners: int) -> int:
+    """The first key group of an owner; the last one is before that of the next owner.
+
+    >>> [first_group(k, 3) for k in range(4)]
+    [0, 43, 86, 128]
+    """
+    return -(-owner * GROUPS // owners)
 
 
 def owners(hashes: np.ndarray, shards: int) -> np.ndarray:
@@ -128,6 +162,7 @@ def move_slots(store):
             put_slot(store.index, store.mask, slot & TAG, (slot >> NUMBER_SHIFT) - 1)
     store.moved = end
     if end > store.old_mask:
+        store.past_index = store.old_index
         store.old_index = 0
 
 
@@ -163,11 +198,28 @@ def clear_store(store):
     """Forget all records but keep the memory."""
     store.count = 0
     store.changes = 0
-    store.old_index = 0
+    if store.old_index != 0:
+        store.past_index = store.old_index
+        store.old_index = 0
     store.window = NO_WINDOW
     if store.heap != 0:
-        empty_heap(Heap(store.heap))
+        keep_last_segment(store, Heap(store.heap))
     clear_bytes(store.index, (store.mask + 1) * SLOT_BYTES)
+
+
+@compiled
+def keep_last_segment(store, heap):
+    """Forget all strings; only the newest segment of the heap, the largest, is kept."""
+    block = heap.overflow
+    if block != 0:
+        heap.overflow = OverflowBlock(block).next
+        older = heap.overflow_bytes - heap.capacity
+        release_overflow(heap)
+        OverflowBlock(block).next = 0
+        heap.overflow, heap.overflow_bytes = block, heap.capacity
+        if store.account != 0:
+            fetch_add(Account(store.account), "used", -older)
+    heap.used = 0
 
 
 @compiled
@@ -175,7 +227,9 @@ def note_change(store, entry, number):
     """Remember that a record was changed in this interval; `entry` has an `epoch`."""
     if entry.epoch != store.epoch:
         entry.epoch = store.epoch
-        i32s(store.changed)[store.changes] = number
+        shift, at = store.chunk_shift, store.changes
+        changed = i32s(i64s(store.chunks)[at >> shift] + store.changed_at)
+        changed[at & ((1 << shift) - 1)] = number
         store.changes += 1
 
 
@@ -212,136 +266,3 @@ def prefetch_entry(index, mask, chunks, shift, key_hash, size):
     slot = i64s(index)[(key_hash & TAG) & mask]
     if slot != 0:
         prefetch(entry_at(chunks, shift, (slot >> NUMBER_SHIFT) - 1, size))
-
-
-def _slots_per_record(slots: int) -> int:
-    """Slots of an index for each record: memory against probes that the processor guesses wrong."""
-    return 4 if slots <= SPARSE_SLOTS else 2
-
-
-class KeyedStore:
-    """Owns the memory of a store whose records have a given size, and makes room in it."""
-
-    def __init__(self, entry: Any, *, chunk_records: int = 256, keeps_text: bool = False) -> None:
-        self.entry, self.keeps_text = entry, keeps_text
-        self.header = Store.allocate()
-        self._chunk_shift = chunk_records.bit_length() - 1
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all records and start with little memory."""
-        header = self.header
-        self._pieces: list[np.ndarray] = []  # memory of the chunks
-        self.heaps: list[Any] = []
-        self.live_bytes = 0  # of strings, when they were last copied together
-        header.count = header.capacity = header.changes = header.old_index = 0
-        header.chunk_shift, header.window = self._chunk_shift, NO_WINDOW
-        header.epoch = 1
-        self._addresses: list[int] = []
-        self._use_index(FIRST_SLOTS)
-        self._add_chunks()
-        if self.keeps_text:
-            self._add_heap(HEAP_BYTES)
-
-    @property
-    def count(self) -> int:
-        """Records in use."""
-        return self.header.count
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory of records, index and strings."""
-        pieces = sum(piece.nbytes for piece in self._pieces)
-        return pieces + self._index.nbytes + self.heap_bytes
-
-    def make_room(self) -> None:
-        """Room for at least one more record and for the string that was wanted."""
-        header = self.header
-        if header.count >= header.capacity:
-            self._add_chunks()
-        if header.count >= header.limit:
-            self._grow_index()
-        if header.wanted:
-            heap = self.heaps[-1]
-            if heap.used + header.wanted > heap.capacity:
-                self._add_heap(header.wanted)
-            header.wanted = 0
-
-    def reserve(self, records: int) -> None:
-        """Room for so many records in all, at once."""
-        while self.header.capacity < records:
-            self._add_chunks()
-        slots = FIRST_SLOTS
-        while slots // _slots_per_record(slots) < records:
-            slots *= 2
-        if slots > self.header.mask + 1 and self.header.count == 0:
-            self._use_index(slots)
-
-    def _use_index(self, slots: int) -> None:
-        self._index = np.zeros(slots, np.int64)
-        header = self.header
-        header.index, header.mask = self._index.ctypes.data, slots - 1
-        header.limit = slots // _slots_per_record(slots)
-
-    def _grow_index(self) -> None:
-        header, self._old_index = self.header, self._index
-        while header.old_index:  # only where inserts came too fast for the steps
-            move_slots(header)
-        old, old_mask = header.index, header.mask
-        self._use_index(2 * (old_mask + 1))
-        header.old_index, header.old_mask, header.moved = old, old_mask, 0
-
-    def _add_chunks(self) -> None:
-        """Double the chunks, by at most CHUNK_BYTES at a time."""
-        header = self.header
-        chunk_bytes = self.entry.size << self._chunk_shift
-        more = max(1, min(len(self._addresses), CHUNK_BYTES // chunk_bytes))
-        piece = np.zeros(chunk_bytes * more + LINE, np.uint8)
-        start = -(-piece.ctypes.data // LINE) * LINE
-        self._pieces.append(piece)
-        self._addresses.extend(start + k * chunk_bytes for k in range(more))
-        self._directory = np.array(self._addresses, np.int64)
-        header.chunks = self._directory.ctypes.data
-        header.capacity = len(self._addresses) << self._chunk_shift
-        changed = np.empty(header.capacity, np.int32)
-        if header.changes:
-            changed[: header.changes] = self._changed[: header.changes]
-        self._changed = changed
-        header.changed = changed.ctypes.data
-
-    def _add_heap(self, wanted: int) -> None:
-        last = self.heaps[-1].capacity if self.heaps else HEAP_BYTES // 2
-        heap = new_heap(max(wanted, min(2 * last, CHUNK_BYTES)))
-        self.heaps.append(heap)
-        self.header.heap = heap.address
-
-    @property
-    def heap_bytes(self) -> int:
-        """Bytes of all string heaps."""
-        return sum(heap.capacity for heap in self.heaps)
-
-    def use_heap(self, heap: Any, live_bytes: int) -> None:
-        """All strings have been copied to one heap.
-
-        The old heaps live on until this happens again: the row in work may still read them.
-        """
-        self._retired, self.heaps, self.live_bytes = self.heaps, [heap], live_bytes
-        self.header.heap = heap.address
-
-    def put_keys_beside_slots(self, keys: np.ndarray) -> None:
-        """For a table that stays as it is: `keys` are those of its records, in order. A key is
-        then found without a look at its record."""
-        numbers = (self._index >> NUMBER_SHIFT) - 1
-        self._slot_keys = np.where(numbers >= 0, keys[numbers], 0) if len(keys) else numbers
-        self.header.slot_keys = self._slot_keys.ctypes.data
-
-    # ---- snapshots ---------------------------------------------------------------------------
-
-    def changed_numbers(self) -> np.ndarray:
-        """Numbers of the records changed since the last `next_epoch`, in order of first change."""
-        return self._changed[: self.header.changes].copy()
-
-    def next_epoch(self) -> None:
-        """Start a new interval: nothing has changed in it yet."""
-        self.header.epoch += 1
-        self.header.changes = 0

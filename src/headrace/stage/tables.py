@@ -17,14 +17,12 @@ from headrace.plan.types import int64
 from .blocks.arrow import Feed, to_arrow
 from .blocks.block import Block
 from .blocks.layout import Layout
-from .generate.moving import compact_text, load_text, save_text
+from .generate.moving import load_text, save_text
 from .generate.stores import StoreLayout, find_text, insert_text, record_text
+from .keyed_store import KeyedStore
 from .module import build
-from .store import KeyedStore
-from .strings.heap import new_heap
 
 BATCH = 4096  # rows moved at a time
-STRING_SLACK = 1 << 20  # bytes of strings that are not worth looking after
 FEW_ROWS = 2000  # of a table: interpreting them takes less time than compiling
 
 
@@ -34,29 +32,15 @@ class StoreFunctions:
     def __init__(self, layout: StoreLayout, state: StateSpec | None, compiled: bool) -> None:
         texts = [record_text(layout), find_text(layout), insert_text(layout, {})]
         text = "".join([*texts, load_text(layout), save_text(layout)])
-        if layout.keeps_text:
-            text += compact_text(layout)
         self.layout = layout
         module = build(text, "load and save records", state=state, compiled=compiled)
         self._load, self._save = module.load, module.save
-        self._compact, self._live = (
-            (module.compact, module.live_bytes) if layout.keeps_text else (None, None)
-        )
         self.entry = getattr(module, layout.entry)
 
     def columns(self, keys: tuple[str, ...], values: tuple[str, ...]) -> Layout:
         """The block layout of records under given column names."""
         kinds = [*self.layout.keys, *(kind for _, kind in self.layout.values)]
         return Layout.of(Schema(tuple(map(Field, (*keys, *values), kinds))))
-
-    def make_room(self, store: KeyedStore) -> None:
-        """Room in a store; where most of its string bytes are of no use any more, without them."""
-        if store.header.wanted and store.heap_bytes > 2 * store.live_bytes + STRING_SLACK:
-            live = self._live(store.header.address)
-            heap = new_heap(2 * live + store.header.wanted + STRING_SLACK)
-            self._compact(store.header.address, heap.address)
-            store.use_heap(heap, live)
-        store.make_room()
 
     def numbered_columns(self) -> Layout:
         """The block layout of records, its columns named by their place."""

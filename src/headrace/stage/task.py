@@ -30,6 +30,9 @@ class Task:
     written: i64  # rows of the output before the row in work
     late_written: i64
     late: i64  # late rows so far
+    places: i64  # the place of the next row that it gives, where rows are numbered
+    low_group: i64  # of a stage of owners: the key groups [low, high) are this one's
+    high_group: i64
 
     suspended: i64 = line()  # the row in work stopped in the middle
     frame: i64  # where its generator lies

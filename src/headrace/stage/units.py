@@ -94,11 +94,16 @@ class KernelUnit(Unit):
     """Runs a chain of operators."""
 
     def __init__(
-        self, chain: Chain, capacity: int, compiled: bool, tables: Tables | None = None
+        self,
+        chain: Chain,
+        capacity: int,
+        compiled: bool,
+        tables: Tables | None = None,
+        account: int = 0,
     ) -> None:
         super().__init__(chain.last.name)
         self.chain = chain
-        self.kernel = Kernel(chain, capacity, compiled, tables)
+        self.kernel = Kernel(chain, capacity, compiled, tables, account)
         self.sample: Sample | None = None
         self.sample_wanted = False
 
@@ -194,30 +199,35 @@ class BatchesUnit(Unit):
 
     def run(self) -> bool:
         """See Unit."""
-        started = time.perf_counter()
-        self.counters.python_calls += 1
-        for batch in self._checked(self.node.function(self._rows)):
-            feed = Feed(self.layout, batch)
-            for start in range(0, feed.rows, self.capacity):
-                block = Block.allocate(self.layout, self.capacity, borrows=True)
-                feed.fill(block, start, min(self.capacity, feed.rows - start))
-                self._blocks.append(block)
-                self.counters.rows_out += block.rows
+        feed = Feed(self.layout, self.called(self._rows))
+        for start in range(0, feed.rows, self.capacity):
+            block = Block.allocate(self.layout, self.capacity, borrows=True)
+            feed.fill(block, start, min(self.capacity, feed.rows - start))
+            self._blocks.append(block)
+            self.counters.rows_out += block.rows
         self.has_output = bool(self._blocks)
-        self.counters.seconds += time.perf_counter() - started
         return True
 
-    def _checked(self, given: Any) -> list[pa.RecordBatch]:
-        if isinstance(given, pa.RecordBatch):
-            given = [given]
-        elif isinstance(given, pa.Table):
-            given = given.combine_chunks().to_batches()
-        else:
+    def called(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """What the user's function gives for some rows."""
+        started = time.perf_counter()
+        self.counters.python_calls += 1
+        try:
+            return self._checked(self.node.function(rows))
+        finally:
+            self.counters.seconds += time.perf_counter() - started
+
+    def _checked(self, given: Any) -> pa.RecordBatch:
+        if isinstance(given, pa.Table):
+            parts = given.combine_chunks().to_batches()
+            empty = pa.RecordBatch.from_pylist([], schema=given.schema)
+            given = pa.concat_batches(parts) if parts else empty
+        elif not isinstance(given, pa.RecordBatch):
             raise DataError(
                 f"{self.name}: the function gave {type(given).__name__}, not a RecordBatch or "
                 f"Table\n  at {self.node.site!r}\n  fix: return pa.RecordBatch.from_pydict(...)"
             )
-        missing = [n for n in self.layout.schema.names if given and n not in given[0].schema.names]
+        missing = [n for n in self.layout.schema.names if n not in given.schema.names]
         if missing:
             raise DataError(
                 f"{self.name}: the function gave no column {missing[0]!r}\n  at {self.node.site!r}"

@@ -44,6 +44,7 @@ from .memory.records import (
     make_record,
 )
 from .panes import Panes, find_pane
+from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .store import (
     NO_WINDOW,
     NUMBER_SHIFT,
@@ -57,6 +58,7 @@ from .store import (
     is_full,
     keep_changed,
     kept_bytes,
+    key_group,
     lacks_bytes,
     note_change,
     number_in,
@@ -119,6 +121,7 @@ __all__ = [
     "absolute",
     "add",
     "add_number",
+    "begin_compaction",
     "blob",
     "changed_bytes",
     "char_length",
@@ -130,6 +133,7 @@ __all__ = [
     "copies_marks",
     "copy_record",
     "empty_heap",
+    "end_compaction",
     "ends_with_words",
     "entry_address",
     "entry_at",
@@ -158,10 +162,12 @@ __all__ = [
     "keep_changed",
     "keep_words",
     "kept_bytes",
+    "key_group",
     "lacks_bytes",
     "look_ahead",
     "lower_words",
     "make_record",
+    "make_room",
     "may_mark",
     "maybe",
     "multiply",
@@ -184,6 +190,7 @@ __all__ = [
     "true_divide",
     "upper_words",
     "views",
+    "wants_compaction",
     "window_start",
     "words",
 ]

@@ -1,47 +1,109 @@
-"""The memory of the open windows of an aggregate: each has its own store."""
+"""The open windows of an aggregate: how they are given out, and who owns them.
+
+Compiled code opens and closes windows through `panes`, and takes memory for them through `room`.
+Which of them are due, and what becomes of those that were given out, is decided here, once for all
+who run a kernel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+import ctypes
+import weakref
 from typing import Any
 
 import numpy as np
 
 from headrace.plan.nodes import Tumbling
 
-from .memory.records import interpreted
-from .panes import LAST, MOST_SPARE, Panes, close_panes, enter_pane, lacks_pane, open_pane
-from .store import KeyedStore
+from .keyed_store import CHUNK_RECORDS, KeyedStore, by_host
+from .memory.records import array, compiled, i64
+from .panes import (
+    Panes,
+    close_panes,
+    closed_panes,
+    empty_panes,
+    find_pane,
+    lacks_pane,
+    open_pane,
+    panes_with,
+)
+from .room import free_panes, grow_panes, lay_out_panes, trim_panes
+from .store import SLOT_BYTES
+from .task import NOT_SELECTED
 
 FIRST_SLOTS = 16
+NONE_DUE = -1  # task.due_count: no windows are being given out
 
 
-@cache
-def _by_host(function: Any) -> Callable[..., Any]:
-    """The host opens and closes few windows: no machine code is loaded for them."""
-    return interpreted(function)
+@compiled
+def closes_windows(task, watermark):
+    """Are there windows that end at or before a watermark?"""
+    return task.panes != 0 and Panes(task.panes).next_end <= watermark
+
+
+@compiled
+def begin_firing(task, watermark):
+    """The windows that end at or before a watermark are to be given out, in order."""
+    panes = Panes(task.panes)
+    give_out(task, panes, closed_panes(panes, watermark))
+    return task.due_count
+
+
+@compiled
+def begin_flush(task):
+    """All windows are to be given out, as partial results, which are merged later."""
+    panes = Panes(task.panes)
+    give_out(task, panes, panes_with(panes, True))
+    return task.due_count
+
+
+@compiled
+def give_out(task, panes, count):
+    task.due, task.due_count, task.firing, task.place = panes.due, count, 0, 0
+    task.ordered = NOT_SELECTED
+
+
+@compiled
+def end_firing(task):
+    """What was given out is over: a window is closed; one that gave partial results stays open."""
+    panes = Panes(task.panes)
+    if panes.partial != 0:
+        empty_panes(panes, task.due_count)
+    else:
+        close_panes(panes, task.due_count)
+    task.due_count = NONE_DUE
+    trim_panes(panes)
+    return 0
 
 
 class OpenWindows:
-    """Owns the stores. Compiled code finds them, and opens and closes windows, through `panes`."""
+    """Owns the windows of one kernel."""
 
-    def __init__(self, entry: Any, window: Tumbling, *, keeps_text: bool) -> None:
-        self._entry, self._window, self._keeps_text = entry, window, keeps_text
-        self._owned: dict[int, KeyedStore] = {}  # open or spare, by the address of their header
-        self._saved = 0  # the serial of the last window before the last snapshot
-        self.panes = Panes.allocate()
-        self.panes.size = window.size
-        self._lay_out(FIRST_SLOTS)
+    def __init__(
+        self,
+        entry: Any,
+        window: Tumbling,
+        *,
+        keeps_text: bool,
+        partial: bool = False,
+        account: int = 0,
+    ) -> None:
+        self._entry, self._saved = entry, 0  # the serial of the last window before the snapshot
+        self.panes = panes = Panes.allocate()
+        panes.size, panes.partial, panes.account = window.size, partial, account
+        panes.entry_size, panes.keeps_text = entry.size, keeps_text
+        panes.chunk_shift = CHUNK_RECORDS.bit_length() - 1
+        by_host(lay_out_panes)(panes, FIRST_SLOTS)
+        weakref.finalize(self, by_host(free_panes), panes)
 
     @property
     def stores(self) -> dict[int, KeyedStore]:
         """Those of open windows, by window start; for other threads, as far as can be seen."""
-        found = map(self._owned.get, self._open_addresses())
-        return {store.header.window: store for store in found if store is not None}
-
-    def _open_addresses(self) -> list[int]:
-        return self._directory[self._directory != 0].tolist()
+        panes = self.panes
+        size = (panes.mask + 1) * SLOT_BYTES
+        copied = np.frombuffer(ctypes.string_at(panes.directory, size), np.int64)
+        found = [KeyedStore.at(address, self._entry) for address in copied[copied != 0].tolist()]
+        return {store.header.window: store for store in found}
 
     @property
     def next_end(self) -> int:
@@ -50,54 +112,18 @@ class OpenWindows:
 
     def open(self, start: int) -> KeyedStore:
         """A store for a window that has none."""
-        if _by_host(lacks_pane)(self.panes):
-            self.make_room()
-        return self._owned[_by_host(open_pane)(self.panes, start)]
+        if by_host(lacks_pane)(self.panes):
+            by_host(grow_panes)(self.panes)
+        return KeyedStore.at(by_host(open_pane)(self.panes, start), self._entry)
 
-    def make_room(self) -> None:
-        """Room for at least one more window."""
-        panes = self.panes
-        if panes.spare == 0:
-            store = KeyedStore(self._entry, keeps_text=self._keeps_text)
-            self._owned[store.header.address] = store
-            panes.spare, panes.spares = store.header.address, 1
-        slots = len(self._directory)
-        if 2 * (panes.count + 1) > slots:
-            self._lay_out(2 * slots)
-
-    def _lay_out(self, slots: int) -> None:
-        """A directory of so many slots, with the windows that are open."""
-        panes = self.panes
-        before = self._open_addresses() if panes.count else []
-        self._directory, self._due = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
-        panes.directory, panes.due = self._directory.ctypes.data, self._due.ctypes.data
-        panes.mask, panes.count, panes.next_end = slots - 1, 0, LAST
-        for address in before:
-            _by_host(enter_pane)(panes, address)
-
-    def at(self, address: int) -> KeyedStore:
-        """The store whose header lies at an address."""
-        return self._owned[address]
-
-    def due(self, watermark: int | None) -> list[KeyedStore]:
-        """Stores of the windows that end at or before a watermark (None: all), in order."""
-        size, stores = self._window.size, self.stores
-        starts = sorted(s for s in stores if watermark is None or s + size <= watermark)
-        return [stores[start] for start in starts]
-
-    def close(self, stores: list[KeyedStore]) -> None:
+    def close(self, starts: list[int]) -> None:
         """Forget windows; their memory is used again."""
-        self._due[: len(stores)] = [store.header.address for store in stores]
-        _by_host(close_panes)(self.panes, len(stores))
-        self.trim()
-
-    def trim(self) -> None:
-        """Give back the memory of spare stores, but for a few."""
         panes = self.panes
-        while panes.spares > MOST_SPARE:
-            store = self._owned.pop(panes.spare)
-            panes.spare = store.header.next
-            panes.spares -= 1
+        due = array(i64, address=panes.due)
+        for k, start in enumerate(starts):
+            due[k] = by_host(find_pane)(panes, start)
+        by_host(close_panes)(panes, len(starts))
+        by_host(trim_panes)(panes)
 
     # ---- snapshots ---------------------------------------------------------------------------
 

@@ -22,9 +22,15 @@ class Wiring:
     """
 
     def __init__(
-        self, plan: StagePlan, capacity: int, compiled: bool, tables: Tables | None = None
+        self,
+        plan: StagePlan,
+        capacity: int,
+        compiled: bool,
+        tables: Tables | None = None,
+        account: int = 0,
     ) -> None:
         self._plan, self._capacity, self._compiled = plan, capacity, compiled
+        self._account = account
         self._tables: Tables = {} if tables is None else tables
         self.inputs: dict[str, Input] = {}
         self.outputs: dict[str, OutputUnit] = {}
@@ -50,7 +56,8 @@ class Wiring:
                 nodes = by_last[id(node)]
                 late_wanted = any(id(each) in late_read for each in nodes)
                 chain = Chain(nodes, nodes[0].inputs[0].schema, late_wanted)
-                unit = KernelUnit(chain, self._capacity, self._compiled, self._tables)
+                given = self._capacity, self._compiled, self._tables, self._account
+                unit = KernelUnit(chain, *given)
                 self._first[id(nodes[0])] = unit
                 self._inside.update((id(each), unit) for each in nodes)
             elif not node.inputs:

@@ -1,8 +1,8 @@
 """The Yahoo streaming benchmark: views of ads per campaign, in windows of ten seconds.
 
 Events have seven 64-bit fields; one in three is a view. A static table gives the campaign of each
-ad. The ids of ads and campaigns are random 62-bit numbers or, with `strings=True`, UUIDs as text:
-nothing can be used as an array index. Event time is in milliseconds and spans ten windows.
+ad. Ids are random 62-bit numbers or, where they are named in `uuids`, UUIDs as text: nothing can
+be used as an array index. Event time is in milliseconds and spans ten windows.
 
     >>> from headrace import read, run
     >>> data = make(1000)
@@ -15,6 +15,7 @@ nothing can be used as an array index. Event time is in milliseconds and spans t
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,6 +33,7 @@ __all__ = [
     "ADS",
     "CAMPAIGNS",
     "SPAN_MS",
+    "UUIDS",
     "VIEW",
     "WINDOW_MS",
     "Ysb",
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 ADS, CAMPAIGNS = 1000, 100
+UUIDS = ("user_id", "page_id", "ad_id")  # the columns that may hold UUIDs
+VISITORS = 100  # users and pages with UUIDs, as in the original benchmark
 EVENT_TYPES, VIEW = 3, 0  # view, click, purchase
 AD_TYPES = 5
 WINDOW_MS = 10_000
@@ -142,16 +146,22 @@ class Ysb:
         return since * CAMPAIGNS + numbers.to_numpy()
 
 
-def make(rows: int, *, strings: bool = False, seed: int = 1, windows: int = ROUND_WINDOWS) -> Ysb:
+def make(
+    rows: int, *, uuids: Sequence[str] = (), seed: int = 1, windows: int = ROUND_WINDOWS
+) -> Ysb:
     """Events over some windows of time, and the table of campaigns.
 
-    >>> make(10, strings=True).campaigns.schema.names
-    ['ad_id', 'campaign_id']
+    uuids: the columns among `UUIDS` that hold UUIDs as text; campaigns are like ads.
+
+    >>> make(10).campaigns.schema.types, make(10, uuids=["ad_id"]).campaigns.schema.types
+    ([DataType(int64), DataType(int64)], [DataType(string), DataType(string)])
     """
     if rows < 1:
         raise ValueError(f"rows={rows}: there must be at least one")
+    if not set(uuids) <= set(UUIDS):
+        raise ValueError(f"uuids={uuids}: must be some of {UUIDS}")
     random = np.random.default_rng(seed)
-    ids = _uuids if strings else _numbers
+    ids = _uuids if "ad_id" in uuids else _numbers
     ad_ids, campaign_ids = ids(random, ADS), ids(random, CAMPAIGNS)
     campaign_numbers = random.permutation(np.arange(ADS) % CAMPAIGNS)
     ad_numbers = random.integers(0, ADS, rows)
@@ -164,6 +174,9 @@ def make(rows: int, *, strings: bool = False, seed: int = 1, windows: int = ROUN
         "event_time": START_MS + np.arange(rows) * (windows * WINDOW_MS) // rows,
         "ip": random.integers(0, 1 << 32, rows),
     }
+    for name in ("user_id", "page_id"):
+        if name in uuids:
+            columns[name] = _pick(_uuids(random, VISITORS), random.integers(0, VISITORS, rows))
     campaign_of_ad = _pick(campaign_ids, campaign_numbers)
     campaigns = pa.table({"ad_id": _column(ad_ids), "campaign_id": _column(campaign_of_ad)})
     events = pa.table([_column(values) for values in columns.values()], names=list(columns))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from headrace.bench.harness import MissingPackage
+from headrace.bench.figure import Figure, Found, by_name
+from headrace.bench.report import Suite
 
-from .context import Context, Skipped
+from .context import Context
 from .dataframe import dataframe
 from .etl import etl_parquet
 from .functions import python_chain, python_udf
@@ -18,44 +18,26 @@ from .startup import startup
 from .ticks import tick
 from .windows import keyed_aggregate, window_parquet
 
+CASES = by_name(
+    Figure("window_parquet", "Yahoo query over Parquet; DataFrames", 2.0),
+    Figure("etl_parquet", "Parquet to Parquet; DataFrames", 2.0),
+    Figure("keyed_aggregate", "sums by 100,000 keys; DataFrames", 1.2),
+    Figure("keyed_python", "a state for each key; Spark's per-key API", 20.0),
+    Figure("python_udf", "four functions; row-at-a-time UDFs", 20.0),
+    Figure("python_chain", "four functions; mapInPandas", 8.0),
+    Figure("kafka_json", "Yahoo query over Kafka; Spark's connector", 1.5),
+    Figure("large_state", "1 % of 5 million keys; all of them", 0.4, True),
+    Figure("dataframe", "functions on a DataFrame; mapInPandas", 1.0),
+    Figure("tick", "smallest keyed batch; DataFrames", 1.3, True),
+    Figure("startup", "seconds added to a bare session", 2.0, True, "s"),
+)
 
-@dataclass(frozen=True)
-class Case:
-    """One case: its name, what it compares, and the ratio that it must reach, or not pass."""
 
-    name: str
-    title: str
-    measure: Callable[[Context], dict[str, Any]]
-    at_least: float | None = None
-    at_most: float | None = None
-
-    @property
-    def target(self) -> str:
-        """What must be reached, in signs.
-
-        >>> Case("tick", "smallest batch", lambda context: {}, at_most=1.3).target
-        '≤ 1.3'
-        """
-        return f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
-
-    def run(self, context: Context) -> dict[str, Any]:
-        """Measure; a case that cannot be run here says why."""
-        try:
-            found = self.measure(context)
-        except (MissingPackage, Skipped) as skipped:
-            nothing = {"ratio": None, "rows_per_s": None, "their_rows_per_s": None}
-            found = {**nothing, "correct": None, "skipped": str(skipped)}
-            return {"case": self.name, **found, "target": self.target, "reached": None}
-        ratio = round(found.pop("ratio"), 3)
-        within = ratio >= self.at_least if self.at_least is not None else ratio <= self.at_most
-        reached = bool(found["correct"] and within)
-        return {
-            "case": self.name,
-            "ratio": ratio,
-            **{name: _rounded(value) for name, value in found.items()},
-            "target": self.target,
-            "reached": reached,
-        }
+def found_by(measure: Callable[[Context], dict[str, Any]], context: Context) -> Found:
+    """What a case says that it has found."""
+    said = measure(context)
+    ratio, correct = said.pop("ratio"), said.pop("correct")
+    return Found(ratio, correct, {name: _rounded(value) for name, value in said.items()})
 
 
 def _rounded(value: Any) -> Any:
@@ -64,19 +46,16 @@ def _rounded(value: Any) -> Any:
     return round(value, 3) if isinstance(value, float) else value
 
 
-CASES = {
-    case.name: case
-    for case in (
-        Case("window_parquet", "Yahoo query over Parquet; DataFrames", window_parquet, 2.0),
-        Case("etl_parquet", "Parquet to Parquet; DataFrames", etl_parquet, 2.0),
-        Case("keyed_aggregate", "sums by 100,000 keys; DataFrames", keyed_aggregate, 1.2),
-        Case("keyed_python", "a state for each key; Spark's per-key API", keyed_python, 20.0),
-        Case("python_udf", "four functions; row-at-a-time UDFs", python_udf, 20.0),
-        Case("python_chain", "four functions; mapInPandas", python_chain, 8.0),
-        Case("kafka_json", "Yahoo query over Kafka; Spark's connector", kafka_json, 1.5),
-        Case("large_state", "1 % of 5 million keys; all of them", large_state, at_most=0.4),
-        Case("dataframe", "functions on a DataFrame; mapInPandas", dataframe, 1.0),
-        Case("tick", "smallest keyed batch; DataFrames", tick, at_most=1.3),
-        Case("startup", "seconds added to a bare session", startup, at_most=2.0),
-    )
-}
+def _case(measure: Callable[[Context], dict[str, Any]]) -> Callable[[Context], dict[str, Found]]:
+    return lambda context: {measure.__name__: found_by(measure, context)}
+
+
+MEASURED_BY = (
+    *(window_parquet, etl_parquet, keyed_aggregate, keyed_python, python_udf, python_chain),
+    *(kafka_json, large_state, dataframe, tick, startup),
+)
+SUITE = Suite(
+    "headrace bench spark: the same work on the same two cores",
+    CASES,
+    {(measure.__name__,): _case(measure) for measure in MEASURED_BY},
+)

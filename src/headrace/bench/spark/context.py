@@ -6,12 +6,14 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.bench.figure import Skipped
+from headrace.bench.report import Bench
 from headrace.spark.session import DAEMON, STARTING, check_java
 
 CORES = 2
@@ -30,12 +32,8 @@ STORES = {
 }
 
 
-class Skipped(Exception):
-    """A case that this machine cannot run, and why."""
-
-
 @dataclass
-class Context:
+class Context(Bench):
     """The surroundings of a case. `scale` multiplies the rows of a batch."""
 
     session: Any
@@ -43,7 +41,6 @@ class Context:
     scale: float = 1.0
     kafka_jars: tuple[str, ...] = ()
     no_kafka: str = "the session was started without Spark's Kafka connector"
-    say: Callable[[str], None] = lambda said: None
 
     def rows(self, rows: int, least: int = 64) -> int:
         """So many rows, scaled."""

@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 
 import headrace as hr
 from headrace import col
+from headrace.bench.figure import Skipped
 from headrace.dev.errors import DevError
 from headrace.dev.jars import Program, fetch
 from headrace.workloads import ysb
 from headrace.workloads.compare import same_rows
 
-from .context import BATCHES, Context, Skipped
+from .context import BATCHES, Context
 from .queries import Timed, against, run_ours, run_theirs
 
 TOPIC = "events"

@@ -179,8 +179,7 @@ def large_state(context: Context) -> dict[str, Any]:
     return {
         "ratio": small.best / whole.best,
         "ratio_median": small.median / whole.median,
-        "rows_per_s": round(few / small.best),
-        "their_rows_per_s": round(keys / whole.best),  # ours too: of the batches with all keys
+        "sides": {"1 % of the keys": small.rates(few), "all keys": whole.rates(keys)},
         "correct": small.result and whole.result,
         "rows": few,
         "keys": keys,

@@ -41,6 +41,14 @@ class Timed:
         """Rows per second of the best batch."""
         return rows / self.best
 
+    def rates(self, rows: int) -> dict[str, int]:
+        """What is reported of a side.
+
+        >>> Timed([0.5, 0.25, 1.0]).rates(100)
+        {'best': 400, 'median': 200}
+        """
+        return {"best": round(self.rate(rows)), "median": round(rows / self.median)}
+
 
 def steady(query: Any, most: int = STEADY) -> list[float]:
     """Seconds of the batches behind the first two, of those that had rows; so many at most."""
@@ -141,8 +149,7 @@ def against(rows: int, ours: Timed, theirs: Timed, correct: bool, **more: Any) -
     return {
         "ratio": theirs.best / ours.best,
         "ratio_median": theirs.median / ours.median,
-        "rows_per_s": round(ours.rate(rows)),
-        "their_rows_per_s": round(theirs.rate(rows)),
+        "sides": {"headrace": ours.rates(rows), "Spark": theirs.rates(rows)},
         "correct": correct,
         "rows": rows,
         "batch_s": [round(s, 3) for s in ours.seconds],

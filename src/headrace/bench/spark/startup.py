@@ -71,8 +71,6 @@ def startup(context: Context) -> dict[str, Any]:
         "their_ready_s": round(their_ready, 2),
         "first_result_s": round(first, 2),
         "their_first_result_s": round(their_first, 2),
-        "rows_per_s": 0,
-        "their_rows_per_s": 0,
         "correct": all(right for *_, right in [*ours, *theirs]),
         "rows": 3,
         "classes_archived": archived,

@@ -26,22 +26,20 @@ def tick(context: Context) -> dict[str, Any]:
     """Seconds of the best batch of a few rows, counted in windows by key; to those of theirs."""
     ticks = max(WARM_UP + 2, int(TICKS * min(1.0, context.scale)))
     folder = _files(context, ticks)
-    ours, theirs, correct = [], [], True
+    ours, theirs, correct = Timed([]), Timed([]), True
     rounds = ROUNDS if context.scale >= 1 else 1
     for number in range(rounds):
         context.say(f"round {number + 1} of {rounds}")
         one, other = _theirs(context, folder), _ours(context, folder)
-        theirs += one.seconds
-        ours += other.seconds
+        theirs.seconds.extend(one.seconds)
+        ours.seconds.extend(other.seconds)
         correct &= same_rows(other.result.filter(_closed(other.result)), one.result)
-    best, their_best = min(ours), min(theirs)
     return {
-        "ratio": best / their_best,
-        "ratio_median": float(np.median(ours) / np.median(theirs)),
-        "batch_s": round(best, 3),
-        "their_batch_s": round(their_best, 3),
-        "rows_per_s": round(ROWS / best),
-        "their_rows_per_s": round(ROWS / their_best),
+        "ratio": ours.best / theirs.best,
+        "ratio_median": ours.median / theirs.median,
+        "batch_s": round(ours.best, 3),
+        "their_batch_s": round(theirs.best, 3),
+        "sides": {"headrace": ours.rates(ROWS), "Spark": theirs.rates(ROWS)},
         "correct": correct,
         "rows": ROWS,
     }

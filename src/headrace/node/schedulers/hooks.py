@@ -12,8 +12,9 @@ every call, and the claim on a unit (`free_list.UnitState`) does not belong to t
 
 from __future__ import annotations
 
-from headrace.node.free_list import LISTED
+from headrace.node.free_list import LISTED, FreeList, on_ready
 from headrace.node.parking import Lot, wake_one
+from headrace.node.unit import Unit
 from headrace.stage.memory.atomics import load_acquire
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import array, compiled, i64, line, record
@@ -50,6 +51,8 @@ class EngineRecord:
     hooks: Hooks = line()  # written by the control thread
     list: i64 = line()  # fixed: the FreeList with the claims on units
     lot: i64  # fixed: where workers sleep
+    hosted: i64  # fixed: the FreeList of hosted units, over the same claims
+    host_lot: i64  # fixed: where threads of the host sleep
     units: i64  # fixed: the Unit of each number
     timed: i64  # fixed: numbers of the units that may want to be woken; -1: none
     timed_count: i64  # written by the control thread
@@ -73,11 +76,22 @@ class Worker:
 def ready(worker, unit):
     """A unit may have something to do: for the list, and for a worker that sleeps."""
     engine, turn = EngineRecord(worker.engine), worker.turn
+    if Unit(engine.units)[unit].hosted != 0:
+        ready_hosted(engine, unit, worker.number)
+        return
     hooks = engine.hooks
     turn.scheduler, turn.unit = hooks.scheduler, unit
     _, listed = call(load_acquire(hooks, "on_ready"), turn.address)
     if listed == LISTED:
         wake_one(Lot(engine.lot))
+
+
+@compiled
+def ready_hosted(engine, unit, number):
+    """The same for a hosted unit and the threads of the host."""
+    listed = on_ready(FreeList(engine.hosted), unit, number)
+    if listed == LISTED:
+        wake_one(Lot(engine.host_lot))
 
 
 @compiled

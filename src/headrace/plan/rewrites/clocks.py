@@ -41,6 +41,7 @@ from ..nodes import (
 )
 from ..schema import Field
 from ..types import int64
+from .carrying import carry
 
 CARRIED = Field(WATERMARK, int64)
 
@@ -67,28 +68,11 @@ def place_clocks(roots: Sequence[Node]) -> list[Node]:
                 made = replace(node, inputs=(test,), rows=test.schema)
                 on_time[id(node)] = test
                 return _with_watermark_of_window(made) if carries else made
-            case Project() if carries:
-                columns = (*node.columns, (WATERMARK, Column(WATERMARK)))
-                schema = extended(node.schema, CARRIED)
-                return replace(node, inputs=inputs, columns=columns, schema=schema)
-            case FlatMap() if carries:
-                names = [n for n in node.schema.names if n not in node.carry]
-                fields = [Field(n, node.schema[n]) for n in node.carry]
-                schema = extended(type(node.schema)(tuple(fields)), CARRIED)
-                schema = extended(schema, *(Field(n, node.schema[n]) for n in names))
-                carry = (*node.carry, WATERMARK)
-                return replace(node, inputs=inputs, carry=carry, schema=schema)
-            case TableJoin() if carries:
-                taken = {name for _, name in node.taken}
-                right = [f for f in node.schema if f.name in taken]
-                left = [f for f in node.schema if f.name not in taken]
-                schema = type(node.schema)((*left, CARRIED, *right))
-                return replace(node, inputs=inputs, schema=schema)
             case Sink() | MapBatches() | Filter() | TableJoin() | Union() if not carries:
                 sides = [_without_watermark(side, node, k) for k, side in enumerate(inputs)]
                 return node.with_inputs(*sides)
             case _ if carries:
-                return replace(node, inputs=inputs, schema=inputs[0].schema)
+                return carry(node, inputs, CARRIED)
         return node.with_inputs(*inputs)
 
     return transform(roots, change)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import Column, Expression, columns_of, substitute
 from headrace.plan.nodes import (
+    KEY_HASH,
     Filter,
     Node,
     OnTime,
@@ -25,8 +26,9 @@ from .aggregates import AggregateCode
 from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
 from .layouts import state_layout, table_layout, window_layout
+from .moving import compact_text
 from .steps import apply_steps, is_true, match_number
-from .stores import find_text, insert_text, match_text, order_text, record_text
+from .stores import StoreLayout, find_text, insert_text, match_text, order_text, record_text
 from .values import hash_code
 from .windowing import advance_text, update_window
 from .writer import Writer
@@ -41,7 +43,8 @@ def kernel_text(chain: Chain) -> KernelText:
     parts = _stores(chain, made)
     match = _early_join(chain, rest)
     context.early_join = None if match is None else match[0]
-    made.uses_selection = bool(front) or (match is not None and match[0].how == "inner")
+    made.uses_selection = bool(front) or chain.is_owned
+    made.uses_selection |= match is not None and match[0].how == "inner"
     made.uses_hashes, made.uses_matches = early is not None, match is not None
     made.uses_known = match is not None and _key_is_taken(chain, match[0])
     writer.line("position = task.row")
@@ -58,8 +61,18 @@ def kernel_text(chain: Chain) -> KernelText:
         parts.append(frame_text(context))
     if chain.windowed is not None:
         parts.append(advance_text(chain.windowed))
+    state = _state_layout(chain)
+    if state is not None and state.keeps_text:
+        parts.append(compact_text(state))
     made.text = "\n\n".join(parts)
     return made
+
+
+def _state_layout(chain: Chain) -> StoreLayout | None:
+    """The records of the chain's operator with state."""
+    if chain.windowed is not None:
+        return window_layout(chain.windowed)
+    return state_layout(chain.emitter) if isinstance(chain.emitter, Process) else None
 
 
 def _stores(chain: Chain, made: KernelText) -> list[str]:
@@ -98,16 +111,17 @@ def _selection(
 ) -> None:
     """The rows that the filters in front keep, and that find a match in the first table."""
     writer = context.writer
-    if not front and match is None:
+    filtered = bool(front) or context.chain.is_owned
+    if not filtered and match is None:
         writer.line("selected = task.last - task.first")
         return
     with writer.block("if task.selected == NOT_SELECTED:"):
-        if front:
+        if filtered:
             _filter_pass(context, front)
         else:
             writer.line("chosen = task.last - task.first")
         if match is not None:
-            _match_pass(context, *match, filtered=bool(front))
+            _match_pass(context, *match, filtered=filtered)
         writer.line("task.selected = chosen")
     writer.line("selected = task.selected")
 
@@ -119,10 +133,14 @@ def _filter_pass(context: Context, front: Sequence[Filter]) -> None:
         context.begin_row()
         writer.line("selection[chosen] = row")
         scope = context.input_scope()
-        for node in front[:-1]:
-            with writer.block(f"if not ({is_true(scope, node.predicate)}):"):
+        tests = [lambda node=node: is_true(scope, node.predicate) for node in front]
+        if context.chain.is_owned:
+            key_hash = scope.column(KEY_HASH).word
+            tests.insert(0, lambda: f"low_group <= key_group({key_hash}) < high_group")
+        for test in tests[:-1]:
+            with writer.block(f"if not ({test()}):"):
                 writer.line("continue")
-        writer.line(f"chosen += 1 if {is_true(scope, front[-1].predicate)} else 0")
+        writer.line(f"chosen += 1 if {tests[-1]()} else 0")
 
 
 def _early_join(chain: Chain, rest: Sequence[Node]) -> tuple[TableJoin, list[Expression]] | None:
@@ -262,7 +280,9 @@ def _hash_pass(context: Context, keys: list[Expression]) -> None:
             context.begin_row()
             writer.line(f"row = {context.row_of('place')}")
             scope = context.input_scope()
-            writer.line(f"hashes[place] = {hash_code([scope.value(key) for key in keys])}")
+            sent = KEY_HASH in context.chain.input.names  # behind an exchange by this key
+            made = scope.column(KEY_HASH).word if sent else hash_code(list(map(scope.value, keys)))
+            writer.line(f"hashes[place] = {made}")
 
 
 def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:

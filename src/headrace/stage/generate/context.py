@@ -16,6 +16,7 @@ from headrace.plan.nodes import (
     OnTime,
     Process,
     Project,
+    Received,
     Source,
     TableJoin,
     WindowAggregate,
@@ -52,6 +53,12 @@ class Chain:
     nodes: tuple[Node, ...]
     input: Schema
     late_wanted: bool = False  # does anyone read the late rows of the OnTime in it?
+
+    @property
+    def is_owned(self) -> bool:
+        """Does its input hold rows of all owners, of which only some are for this one?"""
+        source = self.nodes[0].inputs[0]
+        return isinstance(source, Received) and source.owned
 
     @property
     def reads_source(self) -> bool:
@@ -195,6 +202,8 @@ class Context:
             with scope.branch("if marks:") if seldom else nullcontext():
                 write_column(self.writer, "out", "written", schema, name, scope.column(name))
         self.writer.line("written += 1")
+        if self.made.resources.numbers_rows:
+            self.writer.line("place_number += 1")
         self._leave_if_full("out", schema)
 
     def write_late(self, scope: Scope, schema: Schema) -> None:
@@ -215,6 +224,8 @@ class Context:
             self.writer.line("ahead.at, ahead.stop = coming, coming_stop")
         if self.has_output:
             self.writer.line("out.rows = written")
+        if self.made.resources.numbers_rows:
+            self.writer.line("task.places = place_number")
         if self.chain.late_wanted:
             self.writer.line("late.rows = late_written")
 
@@ -302,6 +313,10 @@ class Context:
                 head.line("may_mark(late)")
         if self.tests_lateness:
             head.line("marked = block.unmarked < task.last")
+        if self.made.resources.numbers_rows:
+            head.line("place_number = task.places")
+        if self.chain.is_owned:
+            head.line("low_group, high_group = task.low_group, task.high_group")
         if self.made.resources.literals:
             head.line("literals = views(task.literals)")
         if self.made.resources.creates_text:

@@ -75,6 +75,8 @@ def _yields(
         inner = apply_steps(context, _results(context, scope, emitter), behind, "continue")
         write_row(writer, "out", "written", context.chain.last.schema, inner.column)
         writer.line("written += 1")
+        if context.made.resources.numbers_rows:
+            writer.line("place_number += 1")
         stop_when_full(writer, context.chain.last.schema)
         with writer.block("if written == room:"):
             if fresh:

@@ -24,6 +24,7 @@ from headrace.plan.expressions import (
     IsNull,
     KeyHash,
     Literal,
+    RowPlace,
     TextCall,
     Unary,
     When,
@@ -138,6 +139,9 @@ class Scope:
             case KeyHash(operands):
                 keys = [self.value(operand) for operand in operands]
                 return Value(int64, (self.writer.let(hash_code(keys)),))
+            case RowPlace():
+                self.resources.numbers_rows = True
+                return Value(int64, ("place_number",))
         raise TypeError(f"no code for {expression!r}")
 
     def _literal(self, literal: Literal) -> Value:
@@ -344,6 +348,7 @@ class Resources:
         self.functions: dict[Function, str] = {}
         self.literals: dict[Literal, int] = {}
         self.creates_text = False
+        self.numbers_rows = False  # by their places
 
     def function(self, function: Function) -> str:
         """The global name of a user function."""

@@ -71,7 +71,8 @@ def save(store_address, numbers_address, count, block_address):
 
 
 def compact_text(layout: StoreLayout) -> str:
-    """live_bytes(store) of strings, and compact(store, heap): copy them all to another heap."""
+    """room(task): `make_room`; where most bytes of a store's strings are of no use any more, those
+    that are go to another heap first."""
     values = [*layout.key_values("entry")]
     values += [layout.value(name, "fields") for name, _ in layout.values]
     texts = [value for value in values if value.type.is_text]
@@ -84,8 +85,8 @@ def compact_text(layout: StoreLayout) -> str:
     return f"""
 
 @compiled
-def live_bytes(store_address):
-    store, total = Store(store_address), 0
+def live_bytes(store):
+    total = 0
     for number in range(store.count):
         entry = {entry}
         fields = {layout.values_of("entry")}
@@ -94,12 +95,24 @@ def live_bytes(store_address):
 
 
 @compiled
-def compact(store_address, heap_address):
-    store, heap = Store(store_address), Heap(heap_address)
+def copy_strings(store, heap):
     for number in range(store.count):
         entry = {entry}
         fields = {layout.values_of("entry")}
-{writer.text()}"""
+{writer.text()}
+
+@compiled
+def room(task_address):
+    task = Task(task_address)
+    if task.needs_window == 0 and task.needs_order == 0:
+        store = Store(task.need)
+        if wants_compaction(store):
+            live = live_bytes(store)
+            heap_address = begin_compaction(store, live)
+            copy_strings(store, Heap(heap_address))
+            end_compaction(store, heap_address, live)
+    return make_room(task_address)
+"""
 
 
 def _kinds(layout: StoreLayout) -> list[DataType]:

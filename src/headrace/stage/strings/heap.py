@@ -40,12 +40,19 @@ BLOCK_HEADER = OverflowBlock.size
 
 _libc = ctypes.CDLL(None)
 _libc.malloc.restype, _libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+_libc.calloc.restype = ctypes.c_void_p
+_libc.calloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 _libc.free.restype, _libc.free.argtypes = None, [ctypes.c_void_p]
 
 
 def malloc(count: int) -> int:
     """Memory of the C library; 0 if there is none."""
     return _libc.malloc(count) or 0
+
+
+def calloc(count: int) -> int:
+    """The same, filled with zeros."""
+    return _libc.calloc(1, count) or 0
 
 
 def free(address: int) -> None:
@@ -57,11 +64,17 @@ def _emit_malloc(context, b, count):
     return b.ptrtoint(b.call(intrinsic(b, "malloc", BYTES, WORD), [count]), WORD)
 
 
+def _emit_calloc(context, b, count):
+    one = WORD(1)
+    return b.ptrtoint(b.call(intrinsic(b, "calloc", BYTES, WORD, WORD), [one, count]), WORD)
+
+
 def _emit_free(context, b, address):
     b.call(intrinsic(b, "free", ir.VoidType(), BYTES), [b.inttoptr(address, BYTES)])
 
 
 teach_instruction(malloc, 1, "int64", _emit_malloc)
+teach_instruction(calloc, 1, "int64", _emit_calloc)
 teach_instruction(free, 1, "none", _emit_free)
 
 

@@ -1,0 +1,355 @@
+"""GATHER units: what the owners of key groups give, brought together in order.
+
+All owners read the same rows and marks, each works on the rows of its key groups, and each hands on
+all marks. So what they give between two marks is merged row by row: the results of windows by
+window and key, all else by the place of the row that it comes from (Ordered, definition 5.1: the
+sequence is that of one owner).
+
+An owner that has nothing to give for a while says how far it has come (PROGRESS) before it starves.
+Without that, one owner's rows would wait for another one that may never give any, until every port
+is full and nobody can go on.
+"""
+
+from __future__ import annotations
+
+from headrace.node.blocks import NodeBlock
+from headrace.node.emit import (
+    finish_mark,
+    finish_slice,
+    keep_mark,
+    publish,
+    ready_to_write,
+)
+from headrace.node.port import PROGRESS, Port, Slice, peek
+from headrace.node.port import ROWS as ROW_SLICE
+from headrace.node.running import GO_ON, PLACES, pass_mark
+from headrace.node.unit import BLOCKED, FINISHED, MARKING, STARVED, Edge, is_cancelled
+from headrace.stage.clock import NEVER
+from headrace.stage.marks import may_mark
+from headrace.stage.memory.arithmetic import float_order
+from headrace.stage.memory.records import (
+    compiled,
+    f32s,
+    f64s,
+    flags,
+    i8s,
+    i16s,
+    i32s,
+    i64,
+    i64s,
+    line,
+    record,
+)
+from headrace.stage.strings.heap import Heap, has_overflown
+from headrace.stage.strings.words import compare_words, keep_words, views
+
+# How values of a column are copied and compared.
+BYTES_1, BYTES_2, BYTES_4, BYTES_8, FLOAT_4, FLOAT_8, TEXT = range(7)
+
+EMPTY, HAS_ROWS, AT_MARK = range(3)  # how an edge stands
+
+
+@record
+class GatheredColumn:
+    """A column of the rows that are given, and where it lies in those that come."""
+
+    kind: i64
+    source: i64  # its number in the blocks of owners; -1: it is the new place
+    nullable: i64
+
+
+@record
+class Stand:
+    """How an edge stands: its next rows, and how far its owner has come."""
+
+    slice: Slice = line()
+    state: i64 = line()
+    next: i64  # row
+    passed: i64  # all rows up to this place have been given
+
+
+@record
+class GatherRecord:
+    """What a gathering works on; written by who runs the unit."""
+
+    place: i64 = line()  # fixed: the column of places in the rows that come; -1: keys decide
+    keys: i64  # fixed: address of the numbers of the columns that decide, as GatheredColumns
+    key_count: i64
+    watermark: i64  # fixed: the column of watermarks in the rows that are given; -1: there is none
+    count: i64  # fixed: of columns
+    columns: i64  # fixed: address of a GatheredColumn for each
+    stands: i64  # fixed: address of the Stand of each edge
+    edges: i64  # memory for the edges of the rows that are picked,
+    rows: i64  # and for their numbers
+    serial: i64 = line()  # the split of the last row that was given,
+    places: i64  # and how many it had before
+
+
+@compiled
+def run_gather(worker, unit):
+    """See the top of this file."""
+    gather = GatherRecord(unit.task)
+    while True:
+        if is_cancelled(unit):
+            return FINISHED
+        if unit.phase == MARKING:
+            answer = pass_mark(worker, unit)
+        else:
+            answer = gather_rows(worker, unit, gather)
+        if answer != GO_ON:
+            return answer
+
+
+@compiled
+def look_at_edges(worker, unit, gather):
+    """See what is next on every edge; gives how many have rows. Marks are taken in here."""
+    edges, stands, with_rows = Edge(unit.edges), Stand(gather.stands), 0
+    for k in range(unit.edge_count):
+        edge, stand = edges[k], stands[k]
+        if edge.waiting != 0:
+            stand.state = AT_MARK
+            continue
+        port, slice = Port(edge.port), stand.slice
+        stand.state = EMPTY
+        while stand.state == EMPTY and peek(port, slice):
+            if slice.kind == ROW_SLICE:
+                if slice.first < slice.last:
+                    stand.state, stand.next = HAS_ROWS, slice.first
+                    with_rows += 1
+                else:
+                    finish_slice(worker, port, slice, 0)
+                    if slice.whole == 0:
+                        break
+            elif slice.kind == PROGRESS:
+                stand.passed = slice.value
+                finish_mark(worker, port, slice)
+            else:
+                keep_mark(unit.mark, slice)
+                finish_mark(worker, port, slice)
+                edge.waiting, stand.state = 1, AT_MARK
+                unit.arrived += 1
+    return with_rows
+
+
+@compiled
+def gather_rows(worker, unit, gather):
+    """Give the next rows, or take the mark that all owners have come to."""
+    with_rows = look_at_edges(worker, unit, gather)
+    if unit.arrived == unit.edge_count:
+        unit.arrived = 0
+        for k in range(unit.edge_count):
+            Edge(unit.edges)[k].waiting = 0
+            Stand(gather.stands)[k].passed = NEVER
+        unit.phase = MARKING
+        return GO_ON
+    if with_rows == 0:
+        return STARVED
+    serial = serial_of(unit, gather)
+    if not ready_to_write(worker, unit.main, serial):
+        return BLOCKED
+    block = NodeBlock(unit.main.block).block
+    picked = pick_rows(unit, gather, block.capacity - block.rows)
+    if picked == 0:
+        return STARVED  # until another owner has come further
+    given = copy_rows(unit, gather, block, picked, serial)
+    leave_slices(worker, unit, gather, given)
+    publish(worker, unit.main, serial)
+    return GO_ON
+
+
+@compiled
+def serial_of(unit, gather):
+    """The split that the rows belong to; between two marks it is the same for all."""
+    stands = Stand(gather.stands)
+    for k in range(unit.edge_count):
+        if stands[k].state == HAS_ROWS:
+            return stands[k].slice.serial
+    return 0
+
+
+# ---- which rows come next ------------------------------------------------------------------
+
+
+@compiled
+def pick_rows(unit, gather, room):
+    """Note the edge and number of the next rows, up to `room`, as far as it is sure that no owner
+    will give one that comes before them."""
+    edges, rows = i32s(gather.edges), i32s(gather.rows)
+    stands, picked = Stand(gather.stands), 0
+    if gather.place < 0:
+        for k in range(unit.edge_count):
+            if stands[k].state == EMPTY:
+                return 0
+    while picked < room:
+        best = next_edge(unit, gather)
+        if best < 0:
+            break
+        stand = stands[best]
+        edges[picked], rows[picked] = best, stand.next
+        picked += 1
+        stand.next += 1
+        if stand.next == stand.slice.last:
+            break  # what follows on this edge has to be looked at first
+    return picked
+
+
+@compiled
+def next_edge(unit, gather):
+    """The edge whose row comes next; -1: it is not known."""
+    stands, best = Stand(gather.stands), -1
+    if gather.place < 0:
+        for k in range(unit.edge_count):
+            if stands[k].state == HAS_ROWS and (best < 0 or comes_before(gather, k, best)):
+                best = k
+        return best
+    least = 0
+    for k in range(unit.edge_count):
+        if stands[k].state == HAS_ROWS:
+            place = place_of(gather, stands[k])
+            if best < 0 or place < least:
+                best, least = k, place
+    for k in range(unit.edge_count):
+        if stands[k].state == EMPTY and stands[k].passed < least:
+            return -1
+    return best
+
+
+@compiled
+def place_of(gather, stand):
+    """The place of the next row of an edge."""
+    block = NodeBlock(stand.slice.block).block
+    return i64s(block.columns[gather.place].data)[stand.next]
+
+
+@compiled
+def comes_before(gather, k, other):
+    """Does the next row of an edge come before that of another one, by window and key?"""
+    stands, keys = Stand(gather.stands), GatheredColumn(gather.keys)
+    one, two = stands[k], stands[other]
+    first, second = NodeBlock(one.slice.block).block, NodeBlock(two.slice.block).block
+    for i in range(gather.key_count):
+        key = keys[i]
+        left, right = first.columns[key.source], second.columns[key.source]
+        sign = compare(key, left, one.next, right, two.next)
+        if sign != 0:
+            return sign < 0
+    return False
+
+
+@compiled
+def compare(key, left, row, right, other):
+    """-1, 0 or 1 of two values; null comes first."""
+    if key.nullable != 0:
+        valid, also = flags(left.valid)[row], flags(right.valid)[other]
+        if valid != also:
+            return 1 if valid else -1
+        if not valid:
+            return 0
+    if key.kind == TEXT:
+        a, b = views(left.data)[row], views(right.data)[other]
+        return compare_words(a.head, a.tail, b.head, b.tail)
+    x, y = order_word(key.kind, left.data, row), order_word(key.kind, right.data, other)
+    if x == y:
+        return 0
+    return -1 if x < y else 1
+
+
+@compiled
+def order_word(kind, data, row):
+    """A value as an integer of the same order."""
+    if kind == BYTES_8:
+        return i64s(data)[row]
+    if kind == BYTES_4:
+        return i32s(data)[row]
+    if kind == BYTES_2:
+        return i16s(data)[row]
+    if kind == BYTES_1:
+        return i8s(data)[row]
+    if kind == FLOAT_4:
+        return float_order(float(f32s(data)[row]))
+    return float_order(f64s(data)[row])
+
+
+# ---- rows into the output ------------------------------------------------------------------
+
+
+@compiled
+def copy_rows(unit, gather, block, picked, serial):
+    """Append the picked rows to the output; gives how many there was room for."""
+    columns, start = GatheredColumn(gather.columns), block.rows
+    if serial != gather.serial:
+        gather.serial, gather.places = serial, 0
+    for i in range(gather.count):
+        column, target = columns[i], block.columns[i]
+        if column.source < 0:
+            number_rows(gather, target.data, start, picked)
+        elif column.kind == TEXT:
+            picked = copy_texts(unit, gather, column, block, target, start, picked)
+        else:
+            copy_values(unit, gather, column, target, start, picked)
+    if gather.watermark >= 0:
+        may_mark(block)
+    gather.places += picked
+    block.rows = start + picked
+    return picked
+
+
+@compiled
+def number_rows(gather, data, start, count):
+    """New places, in the order in which rows are given."""
+    places, first = i64s(data), gather.serial * PLACES + gather.places
+    for k in range(count):
+        places[start + k] = first + k
+
+
+@compiled
+def copy_values(unit, gather, column, target, start, count):
+    """A column of numbers."""
+    edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
+    for k in range(count):
+        block = NodeBlock(stands[edges[k]].slice.block).block
+        source, row = block.columns[column.source], rows[k]
+        if column.kind == BYTES_8 or column.kind == FLOAT_8:
+            i64s(target.data)[start + k] = i64s(source.data)[row]
+        elif column.kind == BYTES_4 or column.kind == FLOAT_4:
+            i32s(target.data)[start + k] = i32s(source.data)[row]
+        elif column.kind == BYTES_2:
+            i16s(target.data)[start + k] = i16s(source.data)[row]
+        else:
+            i8s(target.data)[start + k] = i8s(source.data)[row]
+        if column.nullable != 0:
+            flags(target.valid)[start + k] = flags(source.valid)[row]
+
+
+@compiled
+def copy_texts(unit, gather, column, block, target, start, count):
+    """A column of strings; gives how many rows fit the heap of the block, at least one."""
+    edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
+    heap, given = Heap(block.heap), views(target.data)
+    for k in range(count):
+        source = NodeBlock(stands[edges[k]].slice.block).block.columns[column.source]
+        row = rows[k]
+        view = views(source.data)[row]
+        given[start + k].head = view.head
+        given[start + k].tail = keep_words(view.head, view.tail, heap)
+        if column.nullable != 0:
+            flags(target.valid)[start + k] = flags(source.valid)[row]
+        if has_overflown(heap):
+            return k + 1
+    return count
+
+
+@compiled
+def leave_slices(worker, unit, gather, given):
+    """Let go of the rows that were given; what was picked besides comes again."""
+    edges, stands = i32s(gather.edges), Stand(gather.stands)
+    for k in range(unit.edge_count):
+        stand = stands[k]
+        if stand.state != HAS_ROWS:
+            continue
+        taken = 0
+        for at in range(given):
+            taken += 1 if edges[at] == k else 0
+        unit.rows_in += taken
+        if taken > 0:
+            finish_slice(worker, Port(Edge(unit.edges)[k].port), stand.slice, taken)

@@ -1,0 +1,32 @@
+"""Hidden columns that rows carry along, through operators that know nothing of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..expressions import Column
+from ..nodes import FlatMap, Node, Project, TableJoin, extended
+from ..schema import Field
+
+
+def carry(node: Node, inputs: tuple[Node, ...], carried: Field) -> Node:
+    """An operator over inputs that have a hidden column, which its rows have, too."""
+    match node:
+        case Project():
+            columns = (*node.columns, (carried.name, Column(carried.name)))
+            schema = extended(node.schema, carried)
+            return replace(node, inputs=inputs, columns=columns, schema=schema)
+        case FlatMap():
+            names = [n for n in node.schema.names if n not in node.carry]
+            fields = [Field(n, node.schema[n]) for n in node.carry]
+            schema = extended(type(node.schema)(tuple(fields)), carried)
+            schema = extended(schema, *(Field(n, node.schema[n]) for n in names))
+            carry = (*node.carry, carried.name)
+            return replace(node, inputs=inputs, carry=carry, schema=schema)
+        case TableJoin():
+            taken = {name for _, name in node.taken}
+            right = [f for f in node.schema if f.name in taken]
+            left = [f for f in node.schema if f.name not in taken]
+            schema = type(node.schema)((*left, carried, *right))
+            return replace(node, inputs=inputs, schema=schema)
+    return replace(node, inputs=inputs, schema=inputs[0].schema)

@@ -1,0 +1,98 @@
+"""Owners of key groups: which stages run once for each of them, and where their rows meet again.
+
+Behind an exchange by key, each owner runs a copy of the stage on the rows of its key groups. What
+the copies give is brought together in the order in which one copy would have given it: the results
+of windows by window and key; all others by the place of the row that they come from, a hidden
+column that rows carry from the exchange on. So a stage of owners ends behind a window, and in front
+of every operator that does not keep places: a test for late rows, plain Python, a union.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..expressions import RowPlace
+from ..nodes import (
+    PLACE,
+    Exchange,
+    Filter,
+    FlatMap,
+    Node,
+    Process,
+    Project,
+    Sink,
+    TableJoin,
+    WindowAggregate,
+    consumers,
+    extended,
+    transform,
+    walk,
+)
+from ..schema import Field, Schema
+from ..types import int64
+from .carrying import carry
+
+PLACED = Field(PLACE, int64)
+
+
+def give_owners(roots: Sequence[Node]) -> list[Node]:
+    """Exchanges whose rows are owned, and exchanges where rows of owners come together."""
+    readers = consumers(roots)
+    owned = {
+        id(node)
+        for node in walk(roots)
+        if isinstance(node, Exchange) and node.key and _keeps_state(readers[id(node)])
+    }
+    behind: set[int] = set()  # new nodes whose rows carry their place
+    gathered: dict[int, Exchange] = {}  # where the rows of a new node come together
+
+    def meet(node: Node, reader: Node) -> Node:
+        if id(node) not in behind:
+            return node
+        if id(node) not in gathered:
+            gathered[id(node)] = _gathering(node, f"{reader.name}.gathered")
+        return gathered[id(node)]
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        carries = bool(inputs) and id(inputs[0]) in behind
+        match node:
+            case Exchange() if id(node) in owned:
+                (reader,) = readers[id(node)]
+                if isinstance(reader, Process) and not carries:
+                    inputs = (_numbered(inputs[0]),)
+                made = replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
+                if PLACE in made.schema:
+                    behind.add(id(made))
+                return made
+            case WindowAggregate() if isinstance(inputs[0], Exchange) and inputs[0].owned:
+                made = node.with_inputs(*inputs)
+                name, order = f"{node.name}.gathered", ("window_start", *node.key)
+                return _gathering(made, name, order)
+            case Exchange() | Sink() if carries:
+                return node.with_inputs(*inputs)
+            case Filter() | Project() | FlatMap() | TableJoin() if carries:
+                made = carry(node, inputs, PLACED)
+                behind.add(id(made))
+                return made
+        return node.with_inputs(*(meet(side, node) for side in inputs))
+
+    return transform(roots, change)
+
+
+def _keeps_state(readers: Sequence[Node]) -> bool:
+    """Is the one who reads an exchange an operator with state by key?"""
+    return len(readers) == 1 and isinstance(readers[0], Process | WindowAggregate)
+
+
+def _numbered(node: Node) -> Node:
+    """The projection in front of an exchange, which gives rows their places as well."""
+    assert isinstance(node, Project)
+    columns = (*node.columns, (PLACE, RowPlace()))
+    return replace(node, columns=columns, schema=extended(node.schema, PLACED))
+
+
+def _gathering(node: Node, name: str, order: tuple[str, ...] = ()) -> Exchange:
+    """Rows of owners, in order and without their places."""
+    schema = Schema(tuple(field for field in node.schema if field.name != PLACE))
+    return Exchange((node,), schema, name, site=node.site, time=node.time, order=order)

@@ -1,0 +1,119 @@
+"""The owner of a store: its memory goes when the owner does."""
+
+from __future__ import annotations
+
+import weakref
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .memory.records import interpreted
+from .room import (
+    FIRST_SLOTS,
+    add_chunks,
+    free_store,
+    give_memory,
+    grow_store,
+    slots_per_record,
+    start_store,
+    use_index,
+)
+from .store import NUMBER_SHIFT, SLOT_BYTES, Store
+from .strings.heap import Heap
+
+CHUNK_RECORDS = 256  # of a store that stays small, mostly
+
+
+@cache
+def by_host(function: Any) -> Any:
+    """What the host does now and then: no machine code is loaded for it."""
+    return interpreted(function)
+
+
+class KeyedStore:
+    """A store whose records have a given layout; `at` shows one that others own."""
+
+    def __init__(
+        self,
+        entry: Any,
+        *,
+        chunk_records: int = CHUNK_RECORDS,
+        keeps_text: bool = False,
+        account: int = 0,
+    ) -> None:
+        self.entry, self.header = entry, Store.allocate()
+        shift = chunk_records.bit_length() - 1
+        by_host(start_store)(self.header, entry.size, shift, int(keeps_text), account)
+        weakref.finalize(self, _release, self.header)
+
+    @classmethod
+    def at(cls, address: int, entry: Any) -> KeyedStore:
+        """The store at an address."""
+        made = cls.__new__(cls)
+        made.entry, made.header = entry, Store(address)
+        return made
+
+    @property
+    def count(self) -> int:
+        """Records in use."""
+        return self.header.count
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of records, index and strings."""
+        header = self.header
+        index = (header.mask + 1) * SLOT_BYTES
+        heap = Heap(header.heap).overflow_bytes if header.heap else 0
+        return header.capacity * self.entry.size + index + heap
+
+    def make_room(self) -> None:
+        """Room for at least one more record and for the string that was wanted."""
+        by_host(grow_store)(self.header)
+
+    def reserve(self, records: int) -> None:
+        """Room for so many records in all, at once."""
+        header = self.header
+        while header.capacity < records:
+            by_host(add_chunks)(header)
+        slots = FIRST_SLOTS
+        while slots // by_host(slots_per_record)(slots) < records:
+            slots *= 2
+        if slots > header.mask + 1 and header.count == 0:
+            by_host(give_memory)(header.account, header.index)
+            by_host(use_index)(header, slots)
+
+    def put_keys_beside_slots(self, keys: np.ndarray) -> None:
+        """For a table that stays as it is: `keys` are those of its records, in order. A key is
+        then found without a look at its record."""
+        index = _words(self.header.index, self.header.mask + 1)
+        numbers = (index >> NUMBER_SHIFT) - 1
+        self._slot_keys = np.where(numbers >= 0, keys[numbers], 0) if len(keys) else numbers
+        self.header.slot_keys = self._slot_keys.ctypes.data
+
+    # ---- snapshots ---------------------------------------------------------------------------
+
+    def changed_numbers(self) -> np.ndarray:
+        """Numbers of the records changed since the last `next_epoch`, in order of first change."""
+        header, size = self.header, 1 << self.header.chunk_shift
+        chunks = _words(header.chunks, -(-header.changes // size)) if header.changes else []
+        parts = [_words(int(at) + header.changed_at, size, np.int32) for at in chunks]
+        every = np.concatenate(parts) if parts else np.zeros(0, np.int32)
+        return every[: header.changes]
+
+    def next_epoch(self) -> None:
+        """Start a new interval: nothing has changed in it yet."""
+        self.header.epoch += 1
+        self.header.changes = 0
+
+
+def _release(header: Any) -> None:
+    by_host(free_store)(header)
+
+
+def _words(address: int, count: int, kind: Any = np.int64) -> np.ndarray:
+    """Memory of a store as an array that must not outlive it."""
+    import ctypes
+
+    size = count * np.dtype(kind).itemsize
+    return np.frombuffer((ctypes.c_char * size).from_address(address), kind)

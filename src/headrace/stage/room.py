@@ -1,0 +1,392 @@
+"""Room for state: memory that compiled code takes where it needs it, without the host.
+
+A kernel allocates nothing. It answers "need memory" and says what for (`task`); whoever runs it
+calls `make_room` and goes on, on a worker as on the thread of a stage. Memory comes from the system
+in pieces, each with a line in front that says how it is given back, and counts against an account:
+that of a query has a limit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+from headrace.stage.memory.atomics import fetch_add
+from headrace.stage.memory.instructions import BYTES, WORD, copy_bytes, intrinsic, teach_instruction
+from headrace.stage.memory.records import LINE, compiled, i32, i64, i64s, record
+from headrace.stage.panes import (
+    LAST,
+    MOST_SPARE,
+    Panes,
+    close_panes,
+    enter_pane,
+    lacks_pane,
+    open_pane,
+    panes_with,
+)
+from headrace.stage.store import (
+    CHUNK_BYTES,
+    FIRST_SLOTS,
+    NO_WINDOW,
+    SLOT_BYTES,
+    SPARSE_SLOTS,
+    Account,
+    Store,
+    move_slots,
+)
+from headrace.stage.strings.heap import (
+    BLOCK_HEADER,
+    Heap,
+    OverflowBlock,
+    calloc,
+    free,
+    malloc,
+    release_overflow,
+)
+from headrace.stage.task import Task
+
+HUGE_PAGE = 1 << 21
+HEAP_BYTES = 1 << 16  # of the first segment of a heap; the next ones are twice as large
+STRING_SLACK = 1 << 20  # bytes of strings that are not worth looking after
+FIRST_ORDER = 256  # records that are sorted without asking for more room
+_HUGE_PAGES = 14  # MADV_HUGEPAGE
+
+
+@record
+class Piece:
+    """The line in front of memory that was taken."""
+
+    raw: i64  # what the system gave
+    bytes: i64
+    next: i64  # the piece that the owner took before
+
+
+PIECE, STORE, HEAP, NUMBER = Piece.size, Store.size, Heap.size, i32.size
+
+
+def advise_huge(address: int, count: int) -> None:
+    """Ask for huge pages: a table that is looked up at random has a page for every look."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(count), _HUGE_PAGES)
+
+
+def _emit_advice(context, b, address, count):
+    from llvmlite import ir
+
+    if sys.platform == "linux":
+        half = ir.IntType(32)
+        call = intrinsic(b, "madvise", half, BYTES, WORD, half)
+        b.call(call, [b.inttoptr(address, BYTES), count, half(_HUGE_PAGES)])
+
+
+teach_instruction(advise_huge, 2, "none", _emit_advice)
+
+
+# ---- memory of the system ------------------------------------------------------------------
+
+
+@compiled
+def take_memory(account, count, zeroed):
+    """Memory on a cache line. Raises MemoryError where there is none, or it is over the limit.
+
+    >>> account = Account.allocate()
+    >>> address = take_memory(account.address, 100, 0)
+    >>> address % LINE, account.used
+    (0, 100)
+    >>> give_memory(account.address, address); account.used
+    0
+    """
+    charge(account, count)
+    whole = count + 3 * LINE
+    raw = calloc(whole) if zeroed != 0 else malloc(whole)
+    if raw == 0:
+        charge(account, -count)
+        raise MemoryError("the system gives no more memory for state")
+    address = (raw + PIECE + LINE - 1) // LINE * LINE
+    piece = Piece(address - PIECE)
+    piece.raw = raw
+    piece.bytes = count
+    piece.next = 0
+    if count >= 2 * HUGE_PAGE:
+        first = (address + HUGE_PAGE - 1) // HUGE_PAGE * HUGE_PAGE
+        advise_huge(first, (address + count - first) // HUGE_PAGE * HUGE_PAGE)
+    return address
+
+
+@compiled
+def give_memory(account, address):
+    """Give back what `take_memory` gave; 0 is nothing."""
+    if address != 0:
+        piece = Piece(address - PIECE)
+        charge(account, -piece.bytes)
+        free(piece.raw)
+
+
+@compiled
+def charge(account, count):
+    """Count bytes; MemoryError: they are over the limit."""
+    if account == 0:
+        return
+    book = Account(account)
+    used = fetch_add(book, "used", count) + count
+    if count > 0 and book.limit != 0 and used > book.limit:
+        fetch_add(book, "used", -count)
+        raise MemoryError("over the memory budget")
+
+
+# ---- stores --------------------------------------------------------------------------------
+
+
+@compiled
+def slots_per_record(slots):
+    """Slots of an index for each record: memory against probes that the processor guesses wrong."""
+    return 4 if slots <= SPARSE_SLOTS else 2
+
+
+@compiled
+def start_store(store, entry_size, chunk_shift, keeps_text, account):
+    """Make a record an empty store with little memory."""
+    store.entry_size, store.chunk_shift, store.keeps_text = entry_size, chunk_shift, keeps_text
+    store.account, store.window, store.epoch = account, NO_WINDOW, 1
+    store.changed_at = (entry_size << chunk_shift) + LINE // 2
+    store.count, store.capacity, store.changes = 0, 0, 0
+    store.chunks, store.directory, store.pieces = 0, 0, 0
+    store.index, store.old_index, store.heap, store.retired = 0, 0, 0, 0
+    store.live_bytes, store.wanted, store.slot_keys, store.next = 0, 0, 0, 0
+    use_index(store, FIRST_SLOTS)
+    add_chunks(store)
+    if keeps_text != 0:
+        store.heap = take_memory(account, HEAP, 1)
+        grow_heap(store, HEAP_BYTES)
+
+
+@compiled
+def use_index(store, slots):
+    """A new, empty index."""
+    store.index = take_memory(store.account, slots * SLOT_BYTES, 1)
+    store.mask = slots - 1
+    store.limit = slots // slots_per_record(slots)
+
+
+@compiled
+def grow_index(store):
+    """An index twice as large; slots move over step by step (`store.move_slots`)."""
+    if store.old_index != 0:
+        move_all(store)
+    old, mask = store.index, store.mask
+    use_index(store, 2 * (mask + 1))
+    give_memory(store.account, store.past_index)  # that one is empty
+    store.past_index = 0
+    store.old_index, store.old_mask, store.moved = old, mask, 0
+
+
+@compiled
+def move_all(store):
+    """Only where inserts came too fast for the steps."""
+    while store.old_index != 0:
+        move_slots(store)
+
+
+@compiled
+def add_chunks(store):
+    """Double the chunks, by at most CHUNK_BYTES at a time."""
+    shift = store.chunk_shift
+    chunk = (store.changed_at + (NUMBER << shift) + LINE - 1) // LINE * LINE
+    have = store.capacity >> shift
+    more = max(1, min(have, CHUNK_BYTES // chunk))
+    if have + more > store.directory:
+        room = max(4, 2 * (have + more))
+        directory = take_memory(store.account, room * SLOT_BYTES, 0)
+        if have > 0:
+            copy_bytes(directory, store.chunks, have * SLOT_BYTES)
+            give_memory(store.account, store.chunks)
+        store.chunks, store.directory = directory, room
+    piece = take_memory(store.account, chunk * more, 0)
+    Piece(piece - PIECE).next = store.pieces
+    store.pieces = piece
+    addresses = i64s(store.chunks)
+    for k in range(more):
+        addresses[have + k] = piece + k * chunk
+    store.capacity = (have + more) << shift
+
+
+@compiled
+def grow_heap(store, count):
+    """A new segment of the store's heap, for at least `count` bytes. The old ones stay."""
+    heap = Heap(store.heap)
+    size = max(count, min(2 * heap.capacity, CHUNK_BYTES))
+    charge(store.account, size)
+    block = malloc(BLOCK_HEADER + size)
+    if block == 0:
+        raise MemoryError("the system gives no more memory for strings")
+    OverflowBlock(block).next = heap.overflow
+    heap.overflow = block
+    heap.overflow_bytes += size
+    heap.base, heap.used, heap.capacity = block + BLOCK_HEADER, 0, size
+
+
+@compiled
+def free_heap(store, address):
+    """Give back a heap with all its segments."""
+    if address != 0:
+        heap = Heap(address)
+        charge(store.account, -heap.overflow_bytes)
+        release_overflow(heap)
+        give_memory(store.account, address)
+
+
+@compiled
+def free_store(store):
+    """Give back all memory of a store."""
+    piece = store.pieces
+    while piece != 0:
+        following = Piece(piece - PIECE).next
+        give_memory(store.account, piece)
+        piece = following
+    give_memory(store.account, store.chunks)
+    give_memory(store.account, store.index)
+    give_memory(store.account, store.old_index)
+    give_memory(store.account, store.past_index)
+    free_heap(store, store.heap)
+    free_heap(store, store.retired)
+    store.pieces, store.chunks, store.directory, store.index, store.old_index = 0, 0, 0, 0, 0
+    store.past_index, store.heap, store.retired = 0, 0, 0
+
+
+@compiled
+def grow_store(store):
+    """Room for at least one more record and for the string that was wanted."""
+    if store.count >= store.capacity:
+        add_chunks(store)
+    if store.count >= store.limit:
+        grow_index(store)
+    if store.wanted > 0:
+        heap = Heap(store.heap)
+        if heap.used + store.wanted > heap.capacity:
+            grow_heap(store, store.wanted)
+        store.wanted = 0
+
+
+# ---- strings of a store that nobody needs any more -------------------------------------------
+
+
+@compiled
+def wants_compaction(store):
+    """Are most bytes of a store's strings of no use any more, and is room wanted for others?"""
+    if store.wanted == 0 or store.heap == 0:
+        return False
+    return Heap(store.heap).overflow_bytes > 2 * store.live_bytes + STRING_SLACK
+
+
+@compiled
+def begin_compaction(store, live):
+    """A new heap for the strings that live; gives its address."""
+    address = take_memory(store.account, HEAP, 1)
+    old, store.heap = store.heap, address
+    grow_heap(store, 2 * live + store.wanted + STRING_SLACK)
+    store.heap = old
+    return address
+
+
+@compiled
+def end_compaction(store, address, live):
+    """All strings were copied. The old heap stays until this happens again: the row in work may
+    still read it."""
+    free_heap(store, store.retired)
+    store.retired, store.heap, store.live_bytes = store.heap, address, live
+
+
+# ---- windows -------------------------------------------------------------------------------
+
+
+@compiled
+def new_window_store(panes):
+    """Another spare store."""
+    address = take_memory(panes.account, STORE, 1)
+    store = Store(address)
+    start_store(store, panes.entry_size, panes.chunk_shift, panes.keeps_text, panes.account)
+    store.next = panes.spare
+    panes.spare = address
+    panes.spares += 1
+
+
+@compiled
+def lay_out_panes(panes, slots):
+    """A directory of so many slots, with the windows that are open."""
+    before, count, due = panes.directory, panes.mask + 1, panes.due
+    panes.directory = take_memory(panes.account, slots * SLOT_BYTES, 1)
+    panes.due = take_memory(panes.account, slots * SLOT_BYTES, 0)
+    panes.mask, panes.count, panes.next_end = slots - 1, 0, LAST
+    if before != 0:
+        old = i64s(before)
+        for at in range(count):
+            if old[at] != 0:
+                enter_pane(panes, old[at])
+    give_memory(panes.account, before)
+    give_memory(panes.account, due)
+
+
+@compiled
+def grow_panes(panes):
+    """Room for at least one more window."""
+    if panes.spare == 0:
+        new_window_store(panes)
+    if 2 * (panes.count + 1) > panes.mask + 1:
+        lay_out_panes(panes, 2 * (panes.mask + 1))
+
+
+@compiled
+def trim_panes(panes):
+    """Give back the memory of spare stores, but for a few."""
+    while panes.spares > MOST_SPARE:
+        free_spare(panes)
+
+
+@compiled
+def free_spare(panes):
+    address = panes.spare
+    store = Store(address)
+    panes.spare = store.next
+    panes.spares -= 1
+    free_store(store)
+    give_memory(panes.account, address)
+
+
+@compiled
+def free_panes(panes):
+    """Give back all memory of windows, open or not."""
+    slots = i64s(panes.directory)
+    for at in range(panes.mask + 1):
+        if slots[at] != 0:
+            free_store(Store(slots[at]))
+            give_memory(panes.account, slots[at])
+    while panes.spare != 0:
+        free_spare(panes)
+    give_memory(panes.account, panes.directory)
+    give_memory(panes.account, panes.due)
+    panes.directory, panes.due, panes.count = 0, 0, 0
+
+
+# ---- what a kernel asks for ------------------------------------------------------------------
+
+
+@compiled
+def make_room(task_address):
+    """What the kernel lacked when it answered NEED_MEMORY."""
+    task = Task(task_address)
+    if task.needs_window != 0:
+        panes = Panes(task.panes)
+        if panes.partial != 0:  # windows that were given out have stayed open
+            close_panes(panes, panes_with(panes, False))
+        if lacks_pane(panes):
+            grow_panes(panes)
+        open_pane(panes, task.need_window)
+        task.needs_window = 0
+    elif task.needs_order != 0:
+        records = max(FIRST_ORDER, 2 * task.needs_order)
+        give_memory(0, task.order)
+        task.order = take_memory(0, 4 * records * SLOT_BYTES, 0)  # two halves of (prefix, number)
+        task.order_room, task.needs_order = records, 0
+    else:
+        grow_store(Store(task.need))
+    return 0
