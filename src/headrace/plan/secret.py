@@ -11,12 +11,6 @@ MASK = "***"
 SECRET_NAME = re.compile(
     r"password|passwd|passphrase|secret|token|key|pem|jaas|oauth|credential|certificate", re.I
 )
-_ASSIGNED = re.compile(
-    r"""(\b[\w.]*(?:password|passwd|passphrase|secret|token|api_?key|private_?key|jaas|credential)"""
-    r"""[\w.]*["']?\s*[=:]\s*)([rbuf]*)("[^"]*"?|'[^']*'?)""",
-    re.I,
-)
-_IN_URL = re.compile(r"(://[^/:@\s]*:)[^/@\s]+(?=@)")
 
 
 class Secret:
@@ -41,16 +35,3 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash(self.value)
-
-
-def masked(line: str) -> str:
-    """A line of code as it may be shown: what looks like a password is left out.
-
-    >>> masked('read.kafka("h:9", "t", sasl_password="swordfish", n=1)')
-    'read.kafka("h:9", "t", sasl_password=***, n=1)'
-    >>> masked('{"sasl.password": "x", "u": "s3://me:pass@bucket"}')
-    '{"sasl.password": ***, "u": "s3://me:***@bucket"}'
-    >>> masked('rows.key_by("user").filter(col("token") == "x")')
-    'rows.key_by("user").filter(col("token") == "x")'
-    """
-    return _IN_URL.sub(rf"\1{MASK}", _ASSIGNED.sub(rf"\1{MASK}", line))

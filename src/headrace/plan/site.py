@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
 
-from .secret import masked
-
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 
 
@@ -49,4 +47,4 @@ def _is_ours(file: str) -> bool:
 
 def _site(file: str, line: int) -> Site:
     short = file if file.startswith("<") else Path(file).name
-    return Site(short, line, masked(linecache.getline(file, line).strip()))
+    return Site(short, line, linecache.getline(file, line).strip())
