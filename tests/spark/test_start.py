@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from tests.naive import naive, rows_of
 from tests.running import assert_same
@@ -190,3 +191,17 @@ def test_tasks_are_tried_again_in_local_mode(session):
     assert with_retries("local[*]") == "local[*,4]"
     assert open_session("local[2]", None) is session
     assert open_session("local[2,9]", None) is session
+
+
+def test_spark_listens_to_this_machine_alone(session):
+    """All ports of a local Spark are on the loopback address."""
+    java = psutil.Process(session.sparkContext._gateway.proc.pid)
+    here = psutil.Process()
+    found = [
+        connection.laddr.ip
+        for process in (here, java, *java.children(recursive=True))
+        for connection in process.net_connections("tcp")
+        if connection.status == "LISTEN"
+    ]
+    assert found
+    assert {address.removeprefix("::ffff:") for address in found} <= {"127.0.0.1", "::1"}

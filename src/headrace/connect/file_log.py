@@ -1,9 +1,10 @@
 """The log of a watched folder: which files were found in it, in which order.
 
-The first line names the log, every other line one file and its size when it was found:
+The first line names the log, every other line one file, its size when it was found, and a checksum
+of both:
 
     {"log": "9f3a21c4"}
-    ["part-0.parquet", 4096]
+    ["part-0.parquet", 4096, "f1b52a0c"]
 
 Lines are only ever added, so the place of a line in the log stands for the file and for all those
 before it, however many there are. Several processes may add to one log.
@@ -15,6 +16,7 @@ import fcntl
 import json
 import os
 import uuid
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,7 +84,7 @@ class FileLog:
                 file.seek(self.end)
                 if not self._identity:
                     file.write(_line({"log": uuid.uuid4().hex[:8]}))
-                file.write(b"".join(map(_line, fresh)))
+                file.write(b"".join(_line([*entry, _checksum(*entry)]) for entry in fresh))
                 file.flush()
                 os.fsync(file.fileno())
                 self._take(file)
@@ -137,12 +139,16 @@ class FileLog:
 
     def _parsed(self, line: bytes, at: int) -> tuple[str, int]:
         try:
-            name, size = json.loads(line)
+            name, size, checksum = json.loads(line)
+            if checksum == _checksum(name, size):
+                return name, size
         except (ValueError, TypeError):
-            raise DataError(
-                f"{self._path} has no file at byte {at}; it is not what it was"
-            ) from None
-        return name, size
+            pass
+        raise DataError(f"{self._path} has no file at byte {at}; it is not what it was")
+
+
+def _checksum(name: str, size: int) -> str:
+    return f"{zlib.crc32(json.dumps([name, size]).encode()):08x}"
 
 
 def _line(value: Any) -> bytes:
