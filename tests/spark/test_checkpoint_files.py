@@ -16,10 +16,11 @@ from tests.spark.shards import Engine
 import headrace as hr
 from headrace.plan.errors import DataError, SourceChanged, StateError
 from headrace.spark import batches, files, keyed, moving, planning, temporary, told_times
-from headrace.spark.checkpoint import Checkpoint, compare_files
-from headrace.spark.ends import Ends
+from headrace.spark.checkpoint import Checkpoint
+from headrace.spark.ends import Ends, drop_torn
 from headrace.spark.errors import SparkError, carried
 from headrace.spark.shipment import Address, receive
+from headrace.spark.source_files import compare_files
 from headrace.spark.wire import ERROR
 
 
@@ -242,6 +243,19 @@ def test_a_batch_that_is_planned_otherwise(session, tmp_path, guard):
     if guard != "checkpoint":
         (tmp_path / "state" / "ends.json").unlink()
     assert run(50).status == "finished"  # planned as before: all is there already
+
+
+def test_logs_of_spark_that_are_torn(tmp_path):
+    """Names without content, as a crash leaves them: only the last ones, and checksums."""
+    for log in ("offsets", "commits"):
+        (tmp_path / log).mkdir()
+        for number in (8, 9, 10):
+            (tmp_path / log / str(number)).write_text("" if number != 9 else "v1")
+            (tmp_path / log / f".{number}.crc").write_text("" if number == 9 else "crc")
+    drop_torn(tmp_path)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*/*")}
+    kept = ("8", "9", ".8.crc")
+    assert found == {f"{log}/{name}" for log in ("offsets", "commits") for name in kept}
 
 
 # ---- where a checkpoint may be -----------------------------------------------------------------

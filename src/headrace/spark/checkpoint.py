@@ -20,14 +20,12 @@ import os
 import re
 import shutil
 import uuid
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.connect.files import FileSource
 from headrace.connect.paths import is_url, without_credentials
-from headrace.plan.errors import SourceChanged, StateError
+from headrace.plan.errors import StateError
 from headrace.plan.nodes import Process, Received, Source, WindowAggregate, walk
 from headrace.plan.planner import StagePlan
 
@@ -43,11 +41,11 @@ from .files import (
     write_sealed,
 )
 from .planning import has_ended
+from .source_files import check_files, keep_files
 from .temporary import locked, new_folder
 
 FORMAT = 3
 MOST_BATCHES = 10**9  # of a generation: those of the next one are counted behind them
-MOST_NAMES = 3  # that are said of files that have changed
 
 
 class Checkpoint:
@@ -137,6 +135,10 @@ class Checkpoint:
         return self.folder / "times"
 
     @property
+    def _files(self) -> Path:
+        return self.folder / "sources.json"
+
+    @property
     def frames(self) -> Path:
         """Where batch DataFrames lie as files."""
         return self.folder / "frames"
@@ -160,14 +162,14 @@ class Checkpoint:
         now = describe(stages)
         if not path.exists():
             identity, shards = uuid.uuid4().hex[:12], shards or default()
-            self._keep_files(stages)
+            keep_files(self._files, stages, lasting=self.lasting)
             self._agree({"format": FORMAT, "id": identity, "shards": shards, "pipeline": now})
             return identity, shards
         saved = self._saved(path)
         self._agreed = saved
         drop_torn(self.spark)
         _compare(self.folder, saved["pipeline"], now)
-        self._compare_files(stages)
+        check_files(self._files, stages)
         self._agree({**saved, "pipeline": now})
         if shards is not None and _last(self.spark / "offsets") is None and not self.moved:
             self._agree({**self._agreed, "shards": shards})
@@ -189,26 +191,6 @@ class Checkpoint:
     def _agree(self, agreed: dict[str, Any]) -> None:
         write_sealed(self.folder / "headrace.json", agreed)
         self._agreed = agreed
-
-    # ---- the files of sources ------------------------------------------------------------------
-
-    @property
-    def _files(self) -> Path:
-        return self.folder / "sources.json"
-
-    def _keep_files(self, stages: Sequence[StagePlan]) -> None:
-        found = {name: source.files() for name, source in _file_sources(stages).items()}
-        if found:
-            write_sealed(self._files, found, lasting=self.lasting)
-
-    def _compare_files(self, stages: Sequence[StagePlan]) -> None:
-        """A folder that is not watched should be what it was: its files are known by position."""
-        sources = _file_sources(stages)
-        if not sources:
-            return
-        for name, before in read_sealed(self._files).items():
-            if name in sources:
-                compare_files(sources[name], before)
 
     def change_shards(self, shards: int) -> None:
         """Begin the next generation: all shards have left their state in `moving`."""
@@ -277,45 +259,6 @@ def _local(path: str | os.PathLike[str]) -> Path:
             "supported\n  fix: give a folder that all machines see under the same path"
         )
     return Path(text).expanduser().resolve()
-
-
-def _file_sources(stages: Sequence[StagePlan]) -> dict[str, FileSource]:
-    nodes = [node for stage in stages for node in stage.inputs if isinstance(node, Source)]
-    return {n.name: n.connector for n in nodes if isinstance(n.connector, FileSource)}
-
-
-def compare_files(source: FileSource, before: dict[str, Sequence[int]]) -> None:
-    """Files that were replaced are a StateError; others that came or went are warned of."""
-    now = source.files()
-    both = [name for name in before if name in now]
-    resized = [name for name in both if now[name][0] != before[name][0]]
-    if resized:
-        raise StateError(
-            f"{source}: {_named(resized)} changed since the checkpoint was made, so what was read "
-            "of them is not there any more\n  fix: put the files of before back, or begin with a "
-            "new checkpoint"
-        )
-    changes = {
-        "are new": [name for name in now if name not in before],
-        "are gone": [name for name in before if name not in now],
-        "were written again": [name for name in both if now[name][1] != before[name][1]],
-    }
-    said = [f"{_named(names)} {what}" for what, names in changes.items() if names]
-    if said:
-        warnings.warn(
-            f"{source}: since the checkpoint was made, {'; '.join(said)}. A folder that is not "
-            "watched is read in the order of names: what comes before the place that was reached, "
-            "or behind the end, is not read.\n  fix: read the folder with watch=True, or begin "
-            "with a new checkpoint",
-            SourceChanged,
-            stacklevel=2,
-        )
-
-
-def _named(names: Sequence[str]) -> str:
-    few = ", ".join(sorted(names)[:MOST_NAMES])
-    more = len(names) - MOST_NAMES
-    return f"{few} and {more} more" if more > 0 else few
 
 
 def describe(stages: Sequence[StagePlan]) -> dict[str, Any]:

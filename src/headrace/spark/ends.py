@@ -96,11 +96,12 @@ def drop_torn(spark: Path) -> None:
     Offsets are safe before a batch is published, and a commit is but a note that it was: a batch
     whose offsets or commit are torn is planned, or run, again.
     """
-    for folder in (spark / "offsets", spark / "commits"):
+    for folder in (spark / "offsets", spark / COMMITS):
         numbers = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
         last = folder / str(max(numbers, default=0))
         if last.exists() and not last.stat().st_size:
             last.unlink()
+            last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
     for path in spark.rglob(".*.crc"):  # Hadoop does without a checksum, but not with half of one
         if not path.stat().st_size:
             path.unlink()

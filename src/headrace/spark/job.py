@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -331,7 +331,8 @@ class SparkJob:
     ) -> bool:
         """Look after the query, in this thread."""
         deadline = None if timeout is None else time.perf_counter() + timeout
-        with self._draining_on_interrupt(), alive("Spark prepares its first batch") as shown:
+        waiting = alive("Spark prepares its first batch") if watch is None else nullcontext()
+        with self._draining_on_interrupt(), waiting as shown:
             while not self.is_over:
                 try:
                     self._look()

@@ -23,6 +23,7 @@ from headrace.plan.planner import Plan
 from headrace.plan.schema import Schema
 
 from .arrow_map import map_in_arrow
+from .batches import query_of_task
 from .checkpoint import Checkpoint
 from .errors import carried
 from .files import make_folder
@@ -145,6 +146,8 @@ class Unpacking:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows; an error that came as a letter is raised."""
         shipment = receive(self._address)
+        if shipment.streaming:
+            query_of_task(shipment)  # the only one, or it ends here
         for batch in batches:
             for letter in from_columns(column.to_pylist() for column in batch.columns):
                 if letter.kind == ERROR:
