@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,17 +19,15 @@ from headrace.plan.planner import Plan, StagePlan
 from .alive import alive
 from .batch_query import BatchQuery
 from .checkpoint import Checkpoint
-from .errors import carried, is_busy, of_spark
+from .committing import Commits
+from .errors import is_busy, of_spark
 from .explain import explain_on_spark
-from .frames import Frames, told_place, with_files
-from .planning import write_times
+from .frames import Frames, with_files
 from .progress import Counts, SparkProgress
 from .query import all_letters
 from .session import attempts, left_alone, open_session, own_session
 from .shipment import Shipment, forget, send, without_sinks
 from .sinks import DriverSinks
-from .told_times import forget_from
-from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
 
 AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
 BATCH_ROWS = 4_000_000
@@ -53,8 +49,7 @@ class SparkJob:
         self._sink_names = [sink.name for sink in sinks]
         self._sinks = DriverSinks(sinks)
         self._counts = Counts()
-        self._beside = ThreadPoolExecutor(1, "headrace-sync")  # what need not wait for tasks
-        self._error: Exception | None = None
+        self._commits: Commits | None = None
         self._stopping = self._cancelling = False
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -67,8 +62,6 @@ class SparkJob:
         self._shipment: Shipment | None = None
         self._identity, self._batch_rows = "", BATCH_ROWS
         self._idle: float | None = None
-        self._shards_heard: set[str] = set()
-        self._taken_over: int | None = None  # the batch behind which all shards have saved state
 
     def _take_stages(self, stages: list[StagePlan]) -> None:
         self._stages = stages
@@ -192,78 +185,17 @@ class SparkJob:
         address = send(self._shipment, self._checkpoint.plans)
         session = (self._frames.own_session if self._frames else own_session)(spark, shards)
         letters = all_letters(session, self._shipment, self._frames, address)
+        if self._commits is not None:  # of a query before this one
+            self._commits.close()
+        self._commits = Commits(self._shipment, self._checkpoint, self._sinks, self._counts)
         if self._frames.are_one_batch:
-            return BatchQuery(letters, self._commit)
-        writer = letters.writeStream.outputMode("append").foreachBatch(self._commit)
+            return BatchQuery(letters, self._commits)
+        writer = letters.writeStream.outputMode("append").foreachBatch(self._commits)
         if trigger == AVAILABLE_NOW:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         return writer.option("checkpointLocation", str(self._checkpoint.spark)).start()
-
-    # ---- every micro-batch ---------------------------------------------------------------------
-
-    def _commit(self, frame: Any, batch_id: int) -> None:
-        """Runs the batch and commits it; an exception here leaves it uncommitted."""
-        started = time.perf_counter()
-        assert self._shipment is not None and self._checkpoint is not None
-        try:
-            self._forget_told(batch_id)
-            end = self._beside.submit(self._checkpoint.end_of, batch_id)
-            rows, ended = frame.toArrow(), end.result()
-            columns = [rows[name].to_pylist() for name in Letter._fields]
-            letters = [Letter(*row) for row in zip(*columns)]
-            for letter in letters:
-                if letter.kind == ERROR:
-                    raise carried(letter.payload)
-            if letters:
-                number = batch_id + 1 if self._frames else letters[0].batch
-                name = self._shipment.batch_name(number)
-                results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
-                self._sinks.commit(name, results, ended)
-                self._keep_times([x for x in letters if x.kind == TIMES])
-            self._counts.add(x for x in letters if x.kind == METRICS)
-            self._forget_moved(letters, batch_id)
-            if self._frames.are_one_batch:
-                self._checkpoint.finish()
-            self._counts.batches += 1
-            self._counts.batch_seconds = time.perf_counter() - started
-        except Exception as error:
-            if not _is_sparks(error):
-                self._error = error
-            raise
-
-    def _forget_moved(self, letters: list[Letter], batch_id: int) -> None:
-        """What the shards of before have left goes when those of now have all saved their own."""
-        assert self._checkpoint is not None and self._shipment is not None
-        if not self._shipment.moved or self._shipment.moving:
-            return
-        if self._taken_over is not None:
-            self._checkpoint.forget_moved(self._taken_over)
-            return
-        self._shards_heard.update(letter.sender for letter in letters if letter.kind == METRICS)
-        if self._shards_heard >= self._shipment.keyed_shards:
-            self._taken_over = batch_id
-
-    def _forget_told(self, batch_id: int) -> None:
-        """Forget what a batch has told in another life: it may have been planned otherwise."""
-        assert self._shipment is not None
-        if self._frames:
-            forget_from(told_place(self._shipment), batch_id + 1)
-
-    def _keep_times(self, letters: list[Letter]) -> None:
-        """Write down what tasks have seen of time, for the planner of the next batch."""
-        assert self._checkpoint is not None
-        times: dict[str, dict[str, int | None]] = {}
-        for letter in letters:
-            channel, largest = json.loads(letter.payload)
-            found = times.setdefault(letter.port, {})
-            known = found.get(channel)
-            if known is None or (largest is not None and largest > known):
-                found[channel] = largest
-        if letters:
-            place, lasting = self._checkpoint.times, self._checkpoint.lasting
-            write_times(place, letters[0].batch, times, lasting=lasting)
 
     # ---- the outside ---------------------------------------------------------------------------
 
@@ -431,9 +363,11 @@ class SparkJob:
 
     def _begins_again(self, error: Exception) -> bool:
         """Start the query once more where a Python process was too slow: it goes on from before."""
-        if self._error is not None or not is_busy(error) or self._restarts >= MOST_RESTARTS:
+        assert self._restart is not None and self._commits is not None
+        if self._commits.error is not None or not is_busy(error):
             return False
-        assert self._restart is not None
+        if self._restarts >= MOST_RESTARTS:
+            return False
         self._restarts += 1
         self._query = self._restart()
         return True
@@ -444,8 +378,8 @@ class SparkJob:
 
     def _raise(self, error: Exception) -> NoReturn:
         """The error of a task or a sink, without the way it took; or what Spark says."""
-        if self._error is not None:
-            raise self._error.with_traceback(None) from None
+        if self._commits is not None and self._commits.error is not None:
+            raise self._commits.error.with_traceback(None) from None
         raise of_spark(error) from None
 
     def _stop_query(self) -> None:
@@ -461,15 +395,10 @@ class SparkJob:
         if self._checkpoint is not None:
             forget(self._checkpoint.plans)
             self._stop_file.unlink(missing_ok=True)
-            if self._taken_over is not None:
-                self._checkpoint.forget_moved(self._taken_over)
+            if self._commits is not None:
+                self._commits.close()
             self._checkpoint.close()
-        self._beside.shutdown()
         self._over.set()
-
-
-def _is_sparks(error: Exception) -> bool:
-    return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
 
 
 def start(plan: Plan, *, capacity: int = 8192, compiled: bool = True, **options: Any) -> SparkJob:
