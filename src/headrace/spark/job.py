@@ -32,7 +32,8 @@ from .sinks import DriverSinks
 AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
 BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
-MOST_RESTARTS = 3  # of a query whose Python processes are slow to start
+MOST_RESTARTS = 6  # of a query whose Python processes are slow to start
+LONGEST_PAUSE = 10.0  # seconds between two of them; the first ones are shorter
 
 
 class SparkJob:
@@ -369,6 +370,7 @@ class SparkJob:
         if self._restarts >= MOST_RESTARTS:
             return False
         self._restarts += 1
+        time.sleep(min(2.0**self._restarts / 2, LONGEST_PAUSE))
         self._query = self._restart()
         return True
 
