@@ -10,7 +10,7 @@ from tests.spark.crashes import Machine, kill_tree
 from tests.spark.test_kill import Size, check, committed, write_input
 
 SMALL = Size(800, 100, 0)
-LARGE = Size(60_000, 4_000, 0)
+LARGE = Size(32_000, 4_000, 0)
 
 
 def small(folder, crashes=False) -> Machine:
