@@ -1,4 +1,4 @@
-"""BATCHES units: a user's function over Arrow batches (`map_batches`), called on a thread of the host.
+"""BATCHES units: a user's function over Arrow batches (`map_batches`), on a thread of the host.
 
 The host is given the rows of a slice and brings back what the function made of them as a batch of
 its own; it is copied into blocks here, as a source does, so that back-pressure and order are those

@@ -30,6 +30,7 @@ from .gathering import (
     GatheredColumn,
     GatherRecord,
     Stand,
+    merge_rows,
 )
 from .graph import Graph, Out, Placed
 from .life import Life
@@ -248,6 +249,7 @@ class Building:
         for k in range(len(unit.ports)):
             stands[k].passed = NEVER
         gather.stands, gather.serial = stands.address, -1
+        gather.merge = self._life.code(merge_rows)
         gather.edges, gather.rows = (part.ctypes.data for part in picked)
         self._kept += [gather, stands, picked]
         unit.record.task = gather.address

@@ -34,7 +34,7 @@ LONGEST_NAP = 50_000_000  # each time twice as long, up to this
 
 
 class ComputedTimes:
-    """The event times of a channel where they are no plain column: computed when rows are claimed."""
+    """The event times of a channel that are no plain column: computed when rows are claimed."""
 
     def __init__(self, source: Source, capacity: int, life: Life) -> None:
         assert source.clock is not None

@@ -10,7 +10,6 @@ a split takes one place of the ring, however many runs it took to fill it.
 from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
-from headrace.node.free_list import NO_UNIT
 from headrace.node.growth import draw
 from headrace.node.pool import Pool, ask_for_blocks, wanted
 from headrace.node.port import (
@@ -25,22 +24,10 @@ from headrace.node.port import (
     want_room,
 )
 from headrace.node.readers import release, retain
-from headrace.node.schedulers.hooks import ready
+from headrace.node.schedulers.hooks import ready, ready_near
 from headrace.stage.memory.records import compiled, i64s
 
 # ---- telling others ------------------------------------------------------------------------
-
-
-@compiled
-def announce(worker, unit):
-    """A unit has something to do. The first one is run by this worker when the present run is
-    over: what it is to read is in this core's cache."""
-    if worker.local == unit:
-        return
-    if worker.local == NO_UNIT:
-        worker.local = unit
-    else:
-        ready(worker, unit)
 
 
 @compiled
@@ -98,7 +85,7 @@ def seal(worker, output):
     for k in range(count):
         port = Port(ports[k])
         close_rows(port)
-        announce(worker, port.consumer)
+        ready_near(worker, port.consumer)
 
 
 @compiled
@@ -163,7 +150,7 @@ def grow(worker, output, rows):
     for k in range(output.count):
         port = Port(ports[k])
         publish_rows(port, rows, 0)
-        announce(worker, port.consumer)
+        ready_near(worker, port.consumer)
 
 
 @compiled
@@ -178,7 +165,7 @@ def hand_on(worker, output, block, first, last, limit, serial):
     for k in range(output.count):
         port = Port(ports[k])
         open_rows(port, block, first, last, limit, serial, 0)
-        announce(worker, port.consumer)
+        ready_near(worker, port.consumer)
 
 
 @compiled
@@ -194,7 +181,7 @@ def give_mark(worker, output, mark):
         port = Port(ports[k])
         due = mark.due
         push(port, mark.kind, due, mark.channel, mark.ended, mark.ended, mark.serial, mark.value)
-        announce(worker, port.consumer)
+        ready_near(worker, port.consumer)
 
 
 @compiled

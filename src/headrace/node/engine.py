@@ -25,20 +25,24 @@ from headrace.plan.errors import HeadraceError
 from headrace.plan.planner import Plan
 
 from .allocator import Allocator
-from .free_list import IDLE, NO_UNIT, RUNNING, new_free_list
+from .claims import IDLE, RUNNING, UnitState
+from .free_list import NO_UNIT
 from .hosts import Hosts
 from .life import Life
 from .loop import loop
 from .memory import BlockPool, Memory
-from .parking import Lot
 from .pool import Pool
 from .query import Query
-from .schedulers import lru
-from .schedulers.hooks import EngineRecord, Worker
+from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
+from .schedulers.near import Near
 from .unit import HOST, READER, SOURCE, QueryRecord, Unit
 
 MOST_UNITS = 8192
 OWNERS = 0  # of key groups in a query; 0: as many as workers
+RUN_NS = 200_000  # of a run, about; 0: as long as there is work
+INTERPRETED_RUN_NS = 0
+SCHEDULER: Any = Near
+CONTROL = -1  # the number of the control thread; those of host threads are below
 JOIN_SECONDS = 2.0
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
 HOME_SECONDS = 1.0  # that the end of a query waits for its units; most come home at once
@@ -70,24 +74,31 @@ class NodeEngine:
     2
     """
 
-    def __init__(self, workers: int | None = None, compiled: bool = True) -> None:
+    def __init__(
+        self, workers: int | None = None, compiled: bool = True, run_ns: int | None = None
+    ) -> None:
         self.workers = workers or os.cpu_count() or 1
         self.owners = OWNERS or self.workers
         self.life = _life(compiled)
         self._pid = os.getpid()
-        self._list, self._states = new_free_list(MOST_UNITS)
-        self._hosted = new_free_list(MOST_UNITS, self._states)[0]
-        self._lot, self._host_lot = Lot.allocate(), Lot.allocate()
+        self._states = UnitState.allocate(MOST_UNITS)
         self.table = Unit.allocate(MOST_UNITS)
         self._nobody = QueryRecord.allocate()  # the query of units that belong to none
         self._nobody.cancelled = 1
         self.blank = Unit.allocate()
         self.blank.query = self._nobody.address
         self._timed = np.zeros(MOST_UNITS, np.int64)
-        self._record = EngineRecord.allocate()
+        self._record = record = EngineRecord.allocate()
+        record.states, record.units = self._states.address, self.table.address
+        record.timed, record.active = self._timed.ctypes.data, self.workers
+        self._run_ns = RUN_NS if run_ns is None else run_ns
+        self._scheduler = SCHEDULER(MOST_UNITS, self.workers)
+        self._host_scheduler = Near(MOST_UNITS, 0)
+        self._past: list[Any] = []  # schedulers and hooks that were in force: never many
+        self._made: list[Any] = []  # the Workers of all threads
         self._prepare()
         self._lock = threading.RLock()
-        self._control, self._control_lock = self._worker(-1), threading.Lock()
+        self._control, self._control_lock = self._worker(CONTROL), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
         self._workers = [self._worker(number) for number in range(self.workers)]
@@ -100,21 +111,75 @@ class NodeEngine:
         self._warming: threading.Thread | None = None
 
     def _prepare(self) -> None:
-        record = self._record
-        record.list, record.lot = self._list.address, self._lot.address
-        record.hosted, record.host_lot = self._hosted.address, self._host_lot.address
-        record.units, record.timed = self.table.address, self._timed.ctypes.data
-        hooks = record.hooks
-        hooks.scheduler = self._list.address
-        hooks.on_ready, hooks.next_task, hooks.on_done = (
-            self.life.address(hook) for hook in (lru.on_ready, lru.next_task, lru.on_done)
+        """Put hooks of the present life in force. Interpreted, a run is mostly the loop itself, and
+        bounding it by what it costs would leave a row for each."""
+        self._record.run_ns = self._run_ns if self.life.is_compiled else INTERPRETED_RUN_NS
+        self._record.workers.hooks = self._hooks(self._scheduler)
+        self._record.hosts.hooks = self._hooks(self._host_scheduler)
+        for worker in self._made:  # the same schedulers: nothing has to be given back
+            worker.hooks = Desk(worker.desk).hooks
+
+    def _hooks(self, scheduler: Any) -> int:
+        """A set of hooks, which stays where it is."""
+        hooks = Hooks.allocate()
+        self._past.append((scheduler, hooks))
+        hooks.scheduler = scheduler.memory
+        hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
+            self.life.address(hook) for hook in scheduler.hooks
         )
+        return hooks.address
 
     def _worker(self, number: int) -> Any:
         made = Worker.allocate()
-        made.number, made.engine, made.local = number, self._record.address, NO_UNIT
-        made.turn.worker = number
+        made.number, made.engine, made.held = number, self._record.address, NO_UNIT
+        desk = self._record.hosts if number < CONTROL else self._record.workers
+        made.desk, made.turn.worker = desk.address, number
+        made.hooks = desk.hooks
+        self._made.append(made)
         return made
+
+    # ---- schedulers --------------------------------------------------------------------------
+
+    def use(self, scheduler: Any) -> None:
+        """Put another scheduler in force, while all workers run (see `schedulers.hooks`).
+
+        `scheduler` has `hooks` and `memory`, as `Near` has.
+        """
+        with self._lock:
+            self._check()
+            old, self._scheduler = self._record.workers.hooks, scheduler
+            self._record.workers.hooks = new = self._hooks(scheduler)
+        mover = self._worker(CONTROL)
+        self._made.remove(mover)
+        mover.hooks = old
+        while True:
+            adopted = all(worker.hooks == new or worker.hooks == 0 for worker in self._workers)
+            with self.hosts.engine_entered(), self._control_lock:
+                self.life.adopt(self._control)
+                self._move(mover, new)
+                self.life.wake_all(self._record)
+            if adopted or self._closed or not self._threads:
+                return
+            time.sleep(0.0002)
+
+    def _move(self, mover: Any, new: int) -> None:
+        """What lies in the old scheduler goes to the new one."""
+        old = mover.hooks
+        while True:
+            hooks = Hooks(old)
+            mover.turn.scheduler = hooks.scheduler
+            unit = self.life.proposed(hooks.next_task, mover.turn.address)
+            if unit == NO_UNIT:
+                return
+            mover.hooks = new
+            self.life.list_unit(mover, unit, ARRIVED)
+            mover.hooks = old
+
+    def suspend(self, workers: int) -> None:
+        """Let only so many workers run; the others give back what they have begun, and sleep."""
+        self._record.active = max(1, min(workers, self.workers))
+        with self.hosts.engine_entered():
+            self.life.wake_all(self._record)
 
     @property
     def is_warm(self) -> bool:
@@ -140,8 +205,7 @@ class NodeEngine:
         if self._warming is not None:
             self._warming.join(JOIN_SECONDS)
         with self.hosts.engine_entered():
-            self.life.stop_all(self._lot, self._list)
-            self.life.stop_all(self._host_lot, self._hosted)
+            self.life.stop_all(self._record)
         self.hosts.close(JOIN_SECONDS)
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -251,12 +315,14 @@ class NodeEngine:
     def ready(self, numbers: Iterable[int]) -> None:
         """Units that may have something to do, from the host."""
         with self.hosts.engine_entered(), self._control_lock:
+            self.life.adopt(self._control)
             for number in numbers:
                 self.life.ready(self._control, number)
 
     def let_go(self, block: int) -> None:
         """The host is done with a block."""
         with self.hosts.engine_entered(), self._control_lock:
+            self.life.adopt(self._control)
             self.life.let_go(self._control, block)
 
     def _on_room(self, pool: BlockPool) -> None:
@@ -287,7 +353,7 @@ class NodeEngine:
         self._record.leaving = 1
         for thread in self._threads:
             while thread.is_alive() and not self._closed:
-                self.life.wake_all(self._lot)
+                self.life.wake_all(self._record)
                 thread.join(WAKE_SECONDS)
         with self._lock, self.hosts.shut_out():
             if self._closed:
@@ -301,7 +367,7 @@ class NodeEngine:
 
     def _work(self, worker: Any) -> None:
         while self.life.work(worker.address) == HOST:
-            self._serve(worker.stack[worker.depth - 1])
+            self._serve(worker.held)
 
     def _serve(self, unit: int) -> None:
         """Do what a unit asks for."""

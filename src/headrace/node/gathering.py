@@ -23,10 +23,12 @@ from headrace.node.emit import (
 from headrace.node.port import PROGRESS, Port, Slice, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.running import GO_ON, PLACES, pass_mark
-from headrace.node.unit import BLOCKED, FINISHED, MARKING, STARVED, Edge, is_cancelled
+from headrace.node.unit import AGAIN, BLOCKED, FINISHED, MARKING, STARVED, Edge, is_cancelled
+from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import NEVER
 from headrace.stage.marks import may_mark
 from headrace.stage.memory.arithmetic import float_order
+from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import (
     compiled,
     f32s,
@@ -81,7 +83,10 @@ class GatherRecord:
     stands: i64  # fixed: address of the Stand of each edge
     edges: i64  # memory for the edges of the rows that are picked,
     rows: i64  # and for their numbers
-    serial: i64 = line()  # the split of the last row that was given,
+    merge: i64  # fixed: address of `merge_rows`
+    block: i64 = line()  # that is being filled
+    edge_count: i64
+    serial: i64  # the split of the last row that was given,
     places: i64  # and how many it had before
 
 
@@ -147,14 +152,15 @@ def gather_rows(worker, unit, gather):
     serial = serial_of(unit, gather)
     if not ready_to_write(worker, unit.main, serial):
         return BLOCKED
-    block = NodeBlock(unit.main.block).block
-    picked = pick_rows(unit, gather, block.capacity - block.rows)
-    if picked == 0:
+    gather.block, gather.edge_count = NodeBlock(unit.main.block).block.address, unit.edge_count
+    if serial != gather.serial:
+        gather.serial, gather.places = serial, 0
+    _, given = call(gather.merge, gather.address)
+    if given == 0:
         return STARVED  # until another owner has come further
-    given = copy_rows(unit, gather, block, picked, serial)
     leave_slices(worker, unit, gather, given)
     publish(worker, unit.main, serial)
-    return GO_ON
+    return AGAIN
 
 
 @compiled
@@ -167,21 +173,31 @@ def serial_of(unit, gather):
     return 0
 
 
+@compiled
+def merge_rows(address):
+    """The next rows into the block that is being filled; gives how many. Called by its address: it
+    is compiled also where the loop around it is not yet."""
+    gather = GatherRecord(address)
+    block = BlockRecord(gather.block)
+    picked = pick_rows(gather, block.capacity - block.rows)
+    return copy_rows(gather, block, picked) if picked > 0 else 0
+
+
 # ---- which rows come next ------------------------------------------------------------------
 
 
 @compiled
-def pick_rows(unit, gather, room):
+def pick_rows(gather, room):
     """Note the edge and number of the next rows, up to `room`, as far as it is sure that no owner
     will give one that comes before them."""
     edges, rows = i32s(gather.edges), i32s(gather.rows)
     stands, picked = Stand(gather.stands), 0
     if gather.place < 0:
-        for k in range(unit.edge_count):
+        for k in range(gather.edge_count):
             if stands[k].state == EMPTY:
                 return 0
     while picked < room:
-        best = next_edge(unit, gather)
+        best = next_edge(gather)
         if best < 0:
             break
         stand = stands[best]
@@ -194,21 +210,21 @@ def pick_rows(unit, gather, room):
 
 
 @compiled
-def next_edge(unit, gather):
+def next_edge(gather):
     """The edge whose row comes next; -1: it is not known."""
     stands, best = Stand(gather.stands), -1
     if gather.place < 0:
-        for k in range(unit.edge_count):
+        for k in range(gather.edge_count):
             if stands[k].state == HAS_ROWS and (best < 0 or comes_before(gather, k, best)):
                 best = k
         return best
     least = 0
-    for k in range(unit.edge_count):
+    for k in range(gather.edge_count):
         if stands[k].state == HAS_ROWS:
             place = place_of(gather, stands[k])
             if best < 0 or place < least:
                 best, least = k, place
-    for k in range(unit.edge_count):
+    for k in range(gather.edge_count):
         if stands[k].state == EMPTY and stands[k].passed < least:
             return -1
     return best
@@ -274,19 +290,17 @@ def order_word(kind, data, row):
 
 
 @compiled
-def copy_rows(unit, gather, block, picked, serial):
+def copy_rows(gather, block, picked):
     """Append the picked rows to the output; gives how many there was room for."""
     columns, start = GatheredColumn(gather.columns), block.rows
-    if serial != gather.serial:
-        gather.serial, gather.places = serial, 0
     for i in range(gather.count):
         column, target = columns[i], block.columns[i]
         if column.source < 0:
             number_rows(gather, target.data, start, picked)
         elif column.kind == TEXT:
-            picked = copy_texts(unit, gather, column, block, target, start, picked)
+            picked = copy_texts(gather, column, block, target, start, picked)
         else:
-            copy_values(unit, gather, column, target, start, picked)
+            copy_values(gather, column, target, start, picked)
     if gather.watermark >= 0:
         may_mark(block)
     gather.places += picked
@@ -303,7 +317,7 @@ def number_rows(gather, data, start, count):
 
 
 @compiled
-def copy_values(unit, gather, column, target, start, count):
+def copy_values(gather, column, target, start, count):
     """A column of numbers."""
     edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
     for k in range(count):
@@ -322,7 +336,7 @@ def copy_values(unit, gather, column, target, start, count):
 
 
 @compiled
-def copy_texts(unit, gather, column, block, target, start, count):
+def copy_texts(gather, column, block, target, start, count):
     """A column of strings; gives how many rows fit the heap of the block, at least one."""
     edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
     heap, given = Heap(block.heap), views(target.data)

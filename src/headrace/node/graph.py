@@ -160,7 +160,7 @@ class Graph:
         self._add(unit, placed)
 
     def place_readers(self, stage: int, polled: Sequence[bool]) -> None:
-        """A unit for each channel of a stage that is to be polled; they are known when it starts."""
+        """A unit for each channel of a stage that is to be polled; known when it starts."""
         for channel, is_polled in enumerate(polled):
             if is_polled:
                 placed = Placed(READER, "", stage, channel=channel)

@@ -1,8 +1,8 @@
 """Threads of the host: they run the units that call Python (`unit.HOSTED`).
 
-A call that blocks, in a connector or in a user's function, holds the thread that makes it and nothing
-else: there are as many threads as calls are under way, and one more that waits for the next unit
-(leader and followers). A thread that is not needed ends after a while.
+A call that blocks, in a connector or in a user's function, holds the thread that makes it and
+nothing else: there are as many threads as calls are under way, and one more that waits for the next
+unit (leader and followers). A thread that is not needed ends after a while.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Hosts:
             with self.engine_entered():
                 compiled = self._life.is_compiled
                 ns = WAIT_NS if compiled else 0
-                unit = self._life.await_hosted(worker.address, ns)
+                unit = self._life.await_hosted(worker, ns)
             if unit == NO_UNIT:
                 if not compiled:
                     time.sleep(INTERPRETED_NS / 1e9)
@@ -128,7 +128,7 @@ class Hosts:
     def _work_on(self, worker: Any, unit: int) -> None:
         while True:
             with self.engine_entered():
-                answer = self._life.run_hosted(worker.address, unit)
+                answer = self._life.run_hosted(worker, unit)
             if answer != HOST:
                 return
             self._serve(unit)

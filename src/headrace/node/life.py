@@ -18,11 +18,10 @@ from .emit import let_go
 from .growth import has_asked, wants_more
 from .loop import loop
 from .pace import Pace, start_pace
-from .parking import Lot, stop_all, wake_all
 from .pool import Pool
 from .reading import ChannelFeed, fill_copied, fill_mixed, make_offer
-from .schedulers.hooks import Worker, ready
-from .worker import await_hosted, run_hosted, work
+from .schedulers.hooks import AWAIT, RUN, EngineRecord, Worker, adopt, list_unit, next_unit, ready
+from .worker import ask_hook, stop_all, wake_everybody, work
 
 
 class Life:
@@ -38,9 +37,10 @@ class Life:
 
     def _begin(self) -> None:
         self.work, self.ready = self.of(work), self.of(ready)
-        self.stop_all, self.wake_all = self.of(stop_all), self.of(wake_all)
+        self.stop_all, self.wake_all = self.of(stop_all), self.of(wake_everybody)
+        self.adopt, self.next_unit = self.of(adopt), self.of(next_unit)
+        self.list_unit = self.of(list_unit)
         self.let_go, self.make_offer = self.of(let_go), self.of(make_offer)
-        self.await_hosted, self.run_hosted = self.of(await_hosted), self.of(run_hosted)
 
     def become_compiled(self) -> None:
         """Go over to the compiled life. Nobody may be inside one of the functions."""
@@ -66,10 +66,27 @@ class Life:
         """A function of one word, for calls by its address."""
         return address_of(self.of(function))
 
+    def await_hosted(self, worker: Any, ns: int) -> int:
+        """Wait for a hosted unit: its number, or NO_UNIT."""
+        worker.errand, worker.patience = AWAIT, ns
+        return self.work(worker.address)
+
+    def run_hosted(self, worker: Any, unit: int) -> int:
+        """One run of a hosted unit."""
+        worker.errand, worker.held = RUN, unit
+        return self.work(worker.address)
+
+    def proposed(self, hook: int, turn: int) -> int:
+        """What a scheduler proposes next, asked by the control thread."""
+        return self.of(ask_hook)(hook, turn)
+
     def fill(self, only_copies: bool) -> int:
         """The function that fills a block from a batch."""
-        fill = fill_copied if only_copies else fill_mixed
-        return address_of(fill) if self.compiles else self.address(fill)
+        return self.code(fill_copied if only_copies else fill_mixed)
+
+    def code(self, function: Any) -> int:
+        """A function that works on rows: compiled as kernels are, whatever the loop is."""
+        return address_of(function) if self.compiles else self.address(function)
 
 
 def load_the_rest() -> None:
@@ -80,10 +97,9 @@ def load_the_rest() -> None:
         (has_asked, Pool),
         (let_go, Worker, int),
         (make_offer, ChannelFeed, int),
-        (await_hosted, int, int),
-        (run_hosted, int, int),
         (start_pace, Pace, int),
-        (wake_all, Lot),
+        (wake_everybody, EngineRecord),
+        (stop_all, EngineRecord),
         (wants_more, Pool),
     ):
         function.load(*kinds)

@@ -15,9 +15,8 @@ consistent accesses; so either the last scan sees the unit, or the publisher see
 
 from __future__ import annotations
 
-from headrace.node.free_list import has_work
 from headrace.node.futex import ALL, Word, wait, wake
-from headrace.stage.memory.atomics import fetch_add, load_acquire, load_sc, pause, store_sc
+from headrace.stage.memory.atomics import fetch_add, load_acquire, load_sc
 from headrace.stage.memory.records import compiled, i64, line, record
 
 
@@ -72,35 +71,3 @@ def ring(lot, count):
     """The bell changes first, so that who is just falling asleep does not."""
     fetch_add(lot.bell, "value", 1)
     wake(lot.bell.address, count)
-
-
-@compiled
-def await_work(lot, list, spins, ns):
-    """Spin, prepare, scan again, park. Gives whether it slept; the caller looks for work again."""
-    for _ in range(spins):
-        found = worth_a_look(list)
-        if found:
-            return False
-        pause()
-    ticket = prepare(lot)
-    found = worth_a_look(list)
-    if not found:
-        park(lot, ticket, ns)
-    leave(lot)
-    return not found
-
-
-@compiled
-def worth_a_look(list):
-    """Is there a unit in the list, or is it time to stop?"""
-    stop = load_sc(list, "stop")
-    if stop != 0:
-        return True
-    return has_work(list)
-
-
-@compiled
-def stop_all(lot, list):
-    """Tell all workers to stop, and wake those that sleep."""
-    store_sc(list, "stop", 1)
-    wake_all(lot)

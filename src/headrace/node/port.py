@@ -86,7 +86,8 @@ class Slice:
     last: i64
     serial: i64
     value: i64  # of rows: the watermark once all of them are consumed
-    whole: i64  # the descriptor leaves the ring when this slice is consumed
+    whole: i64  # the descriptor leaves the ring when all of this slice is consumed
+    end: i64  # of what was there; a consumer may move `last` before it, and take less
 
 
 def new_port(capacity: int, producer: int = -1, consumer: int = -1) -> Any:
@@ -284,6 +285,7 @@ def peek(port, slice):
     whole = closed != 0 or tail - head > 1
     slice.first = first
     slice.last = last
+    slice.end = last
     slice.value = value
     slice.whole = whole
     return whole or first != last or value != port.watermark
@@ -301,7 +303,7 @@ def consume(port, slice, rows):
     else:
         store_relaxed(port, "received", received + rows)
         port.taken += rows
-        if slice.first + rows != slice.last:
+        if slice.first + rows != slice.end:
             return 0
         port.watermark = slice.value
         if slice.whole == 0:

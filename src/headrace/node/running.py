@@ -36,6 +36,7 @@ from headrace.node.unit import (
     FLUSHING,
     HOST,
     MARKING,
+    MORE,
     NEXT,
     NO_MEMORY,
     ROWS,
@@ -166,9 +167,13 @@ def begin_input(worker, unit):
         finish_mark(worker, port, slice)
         unit.phase = take_mark(unit)
         return GO_ON
-    if slice.first == slice.last:  # all was read before, and it has ended to grow
+    if slice.first == slice.last:  # all was read before, and it grows no more
         finish_slice(worker, port, slice, 0)
         return GO_ON
+    if worker.left <= 0:
+        return MORE
+    slice.last = min(slice.last, slice.first + worker.left)
+    worker.left -= slice.last - slice.first
     task = Task(unit.task)
     if slice.serial != unit.serial or unit.rows_in == 0:
         task.places = slice.serial * PLACES

@@ -140,6 +140,9 @@ class Unit:
     blocked: i64  # ns, likewise for an output that was full
     why: i64  # the last answer
     marked: i64  # of a sink: rows before the last split was settled
+    cost: i64 = line()  # of a row, in parts of a ns (`hooks.COST_UNIT`), the last runs more
+    last_rows: i64  # of the last run,
+    last_ns: i64  # and how long it took
     sampling: i64 = line()  # the host wants rows of its input; who runs it keeps some aside
     sample_block: i64  # held for the host
     sample_first: i64

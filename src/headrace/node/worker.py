@@ -1,21 +1,39 @@
 """The loop of a worker: compiled, without the GIL. It returns only when the host is needed.
 
-A worker takes a unit from the scheduler and runs it. What it gave is read next by the same worker,
-while it is in this core's cache: readers are run from a small stack, so a source goes block by
-block all the way down a chain before it copies the next block (Bobox's immediate tasks; Streams
-fig. 6 without its recursion). Only what a worker leaves behind can be taken by others.
+A worker takes a unit from the scheduler (`schedulers.hooks`), claims it, and runs it. What it
+begins and what it gives, it tells the scheduler, which decides who goes on.
 """
 
 from __future__ import annotations
 
 from headrace.node.batches import run_batches
-from headrace.node.free_list import LISTED, NO_UNIT, FreeList, next_task, on_done, try_unit
+from headrace.node.claims import UnitState, release, release_listed
+from headrace.node.free_list import NO_UNIT
 from headrace.node.gathering import run_gather
-from headrace.node.parking import Lot, await_work, wake_one
+from headrace.node.parking import leave, park, prepare, ring, wake_all
 from headrace.node.passing import run_merge, run_pass, run_sink
 from headrace.node.reading import run_reader, run_source
 from headrace.node.running import run_kernel
-from headrace.node.schedulers.hooks import MOST_DEPTH, EngineRecord, Worker, done, next_unit, ready
+from headrace.node.schedulers.hooks import (
+    AGAIN as GOES_ON,
+)
+from headrace.node.schedulers.hooks import (
+    ARRIVED,
+    AWAIT,
+    COST_UNIT,
+    RUN,
+    Desk,
+    EngineRecord,
+    Hooks,
+    Worker,
+    adopt,
+    asked,
+    done,
+    list_unit,
+    next_unit,
+    ready,
+    worth_a_look,
+)
 from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
@@ -32,13 +50,15 @@ from headrace.node.unit import (
     STARVED,
     Unit,
 )
-from headrace.stage.memory.atomics import load_acquire, load_relaxed, store_relaxed
+from headrace.stage.memory.atomics import load_acquire, load_relaxed, pause, store_relaxed, store_sc
+from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
 
 STOP = 0  # an answer besides HOST
 SPINS = 400  # looks for work before sleeping; some microseconds
 LOOK_EVERY = 100_000  # ns between looks at the timed units of a busy worker
 LONGEST_SLEEP = 250_000_000  # ns
+OLD_COSTS = 3  # parts of four that the cost of a row keeps of what it was before
 
 
 @compiled
@@ -63,29 +83,47 @@ def run_unit(worker, unit):
 
 @compiled
 def work(address):
-    """Run units until workers are to come out (STOP) or the unit on top of the stack needs the
-    host. What a worker has begun stays on its stack."""
+    """All that threads do inside: the one way into the compiled engine, which is compiled once.
+
+    LOOP: as `work_on`. AWAIT: wait for a hosted unit, gives its number. RUN: run the one that is
+    held, once.
+    """
     worker = Worker(address)
-    engine = EngineRecord(worker.engine)
-    list, units = FreeList(engine.list), Unit(engine.units)
+    if worker.errand == AWAIT:
+        return await_hosted(worker, worker.patience)
+    if worker.errand == RUN:
+        return run_hosted(worker, worker.held)
+    return work_on(worker)
+
+
+@compiled
+def work_on(worker):
+    """Run units until workers are to come out (STOP) or a unit needs the host, which the worker
+    holds meanwhile."""
+    engine, desk = EngineRecord(worker.engine), Desk(worker.desk)
+    units = Unit(engine.units)
     while True:
-        stop = load_acquire(list, "stop")
+        stop = load_acquire(desk, "stop")
         leaving = load_relaxed(engine, "leaving")
         if stop != 0 or leaving != 0:
             return STOP
-        if worker.depth == 0 and not find_work(worker, engine):
+        adopt(worker)
+        active = load_relaxed(engine, "active")
+        if worker.number >= active and worker.held == NO_UNIT:
+            sit_out(worker, engine)
             continue
-        unit = units[worker.stack[worker.depth - 1]]
-        rows, busy = unit.rows_in, unit.busy
+        number = worker.held
+        if number == NO_UNIT:
+            number = find_unit(worker, engine)
+            if number == NO_UNIT:
+                continue
+        unit = units[number]
+        worker.held = number
         answer = run_once(worker, unit)
         if answer == HOST:
             return HOST
-        if answer != AGAIN:
-            worker.depth -= 1
-            if answer == MORE:
-                ready(worker, unit.number)  # it is ours, so it goes back when it is done
-            done(worker, unit.number, unit.rows_in - rows, unit.busy - busy)
-        run_next(worker, list)
+        worker.held = NO_UNIT
+        finish(worker, engine, unit, answer)
         if unit.seen - worker.checked > LOOK_EVERY:
             worker.checked = unit.seen
             wake_timed(worker, engine, unit.seen)
@@ -93,58 +131,120 @@ def work(address):
 
 @compiled
 def run_once(worker, unit):
-    """One run of a unit, and what is noted of it."""
-    begun = now()
+    """One run of a unit, and what is noted of it: also what a row costs, for the next one."""
+    begun, rows = now(), unit.rows_in
     note_pause(unit, begun)
     answer = run_unit(worker, unit)
     ended = now()
     unit.runs += 1
     unit.busy += ended - begun
     unit.seen, unit.why = ended, answer
+    rows = unit.rows_in - rows
+    if rows > 0:
+        cost = max(1, (ended - begun) * COST_UNIT // rows)
+        unit.cost = cost if unit.cost == 0 else (OLD_COSTS * unit.cost + cost) // (OLD_COSTS + 1)
+    unit.last_rows, unit.last_ns = rows, ended - begun
     return answer
+
+
+@compiled
+def finish(worker, engine, unit, answer):
+    """A run is over: the unit is nobody's, or the scheduler's again if it has more to do."""
+    done(worker, unit.number, unit.last_rows, unit.last_ns, answer)
+    state = UnitState(engine.states)[unit.number]
+    if answer == AGAIN or answer == MORE:
+        release_listed(state)
+        list_unit(worker, unit.number, GOES_ON if answer == AGAIN else ARRIVED)
+        return
+    listed = release(state)
+    if listed:
+        list_unit(worker, unit.number, ARRIVED)
+
+
+@compiled
+def find_unit(worker, engine):
+    """A unit of the scheduler's, which is now this worker's; NO_UNIT after a sleep."""
+    unit = next_unit(worker)
+    if unit != NO_UNIT:
+        return unit
+    moment = now()
+    wake = wake_timed(worker, engine, moment)
+    if wake > moment:
+        await_work(worker, SPINS, min(wake - moment, LONGEST_SLEEP))
+    return NO_UNIT
+
+
+@compiled
+def await_work(worker, spins, ns):
+    """Spin, prepare, scan again, park (`parking`). Gives whether it slept."""
+    for _ in range(spins):
+        found = worth_a_look(worker)
+        if found:
+            return False
+        pause()
+    lot = Desk(worker.desk).lot
+    ticket = prepare(lot)
+    found = worth_a_look(worker)
+    if not found:
+        park(lot, ticket, ns)
+    leave(lot)
+    return not found
+
+
+@compiled
+def sit_out(worker, engine):
+    """A worker that is suspended: others get what was kept for it."""
+    hooks = Hooks(worker.hooks)
+    call(hooks.give_back, asked(worker, hooks).address)
+    ring(Desk(worker.desk).lot, 1)
+    ticket = prepare(engine.bench)
+    active = load_acquire(engine, "active")
+    stop = load_acquire(Desk(worker.desk), "stop")
+    if worker.number >= active and stop == 0:
+        park(engine.bench, ticket, LONGEST_SLEEP)
+    leave(engine.bench)
+
+
+@compiled
+def stop_all(engine):
+    """Tell all threads to stop, and wake those that sleep."""
+    store_sc(engine.workers, "stop", 1)
+    store_sc(engine.hosts, "stop", 1)
+    wake_everybody(engine)
+
+
+@compiled
+def wake_everybody(engine):
+    """Let all who sleep look again."""
+    wake_all(engine.workers.lot)
+    wake_all(engine.hosts.lot)
+    wake_all(engine.bench)
 
 
 # ---- threads of the host ---------------------------------------------------------------------
 
 
 @compiled
-def await_hosted(address, ns):
+def await_hosted(worker, ns):
     """Wait, at most `ns`, for a hosted unit; gives the number of one that is this thread's now."""
-    worker = Worker(address)
-    engine = EngineRecord(worker.engine)
-    list = FreeList(engine.hosted)
-    unit, _ = next_task(list, worker.number)
+    adopt(worker)
+    unit = next_unit(worker)
     if unit == NO_UNIT:
-        await_work(Lot(engine.host_lot), list, 0, ns)
-        unit, _ = next_task(list, worker.number)
+        await_work(worker, 0, ns)
+        adopt(worker)
+        unit = next_unit(worker)
     return unit
 
 
 @compiled
-def run_hosted(address, number):
+def run_hosted(worker, number):
     """One run of a hosted unit that is this thread's; HOST: Python has to do something first."""
-    worker = Worker(address)
     engine = EngineRecord(worker.engine)
     unit = Unit(engine.units)[number]
     answer = run_once(worker, unit)
-    tell_reader(worker)
-    if answer == HOST:
-        return HOST
-    if answer == AGAIN or answer == MORE:
-        ready(worker, number)  # it is ours, so it goes back when it is done
-    listed = on_done(FreeList(engine.hosted), number, worker.number, 0, 0)
-    if listed == LISTED:
-        wake_one(Lot(engine.host_lot))
+    if answer != HOST:
+        finish(worker, engine, unit, answer)
     return answer
-
-
-@compiled
-def tell_reader(worker):
-    """Readers are run by workers: this thread keeps none for itself."""
-    unit = worker.local
-    if unit != NO_UNIT:
-        worker.local = NO_UNIT
-        ready(worker, unit)
 
 
 @compiled
@@ -157,43 +257,11 @@ def note_pause(unit, begun):
 
 
 @compiled
-def run_next(worker, list):
-    """The reader of what was just given comes next, unless another worker has it."""
-    unit = worker.local
-    if unit == NO_UNIT:
-        return
-    worker.local = NO_UNIT
-    if worker.depth < MOST_DEPTH and try_unit(list, unit, worker.number):
-        worker.stack[worker.depth] = unit
-        worker.depth += 1
-    else:
-        ready(worker, unit)
-
-
-@compiled
-def find_work(worker, engine):
-    """Take a unit from the scheduler; sleep if there is none."""
-    unit = next_unit(worker)
-    if unit != NO_UNIT:
-        worker.stack[0] = unit
-        worker.depth = 1
-        return True
-    moment = now()
-    wake = wake_timed(worker, engine, moment)
-    if wake > moment:
-        ns = min(wake - moment, LONGEST_SLEEP)
-        await_work(Lot(engine.lot), FreeList(engine.list), SPINS, ns)
-    return False
-
-
-@compiled
 def wake_timed(worker, engine, moment):
     """Make the units ready whose time has come; gives the time of the next one."""
     units, timed = Unit(engine.units), i64s(engine.timed)
     soonest = moment + LONGEST_SLEEP
     for k in range(engine.timed_count):
-        if timed[k] < 0:
-            continue
         unit = units[timed[k]]
         wake = unit.wake_at
         if wake == 0:
@@ -205,3 +273,10 @@ def wake_timed(worker, engine, moment):
         else:
             soonest = min(soonest, wake)
     return soonest
+
+
+@compiled
+def ask_hook(hook, turn):
+    """Call a hook, for the control thread."""
+    _, answer = call(hook, turn)
+    return answer

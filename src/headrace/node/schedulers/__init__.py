@@ -1,1 +1,1 @@
-"""Schedulers: who runs next. Each is three compiled hooks behind swappable addresses (`hooks`)."""
+"""Schedulers: who runs next. Each is a set of compiled hooks behind one pointer (`hooks`)."""

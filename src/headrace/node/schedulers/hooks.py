@@ -1,35 +1,53 @@
-"""The seam between workers and schedulers: three hooks, called by their addresses.
+"""The seam between workers and schedulers: hooks, called by their addresses.
 
-    on_ready(turn)   `turn.unit` may have something to do. LISTED: wake a worker
-    next_task(turn)  the number of a unit that now is this worker's, or NO_UNIT; sets `turn.limit`
-    on_done(turn)    `turn.unit` is no longer this worker's; `turn.rows` and `turn.ns` say what the
-                     run did. LISTED: it has more to do, and is in the list again
+    on_ready(turn)   `turn.unit` has something to do. `turn.how`: it ARRIVED; it is NEAR, as this
+                     worker has just written what it reads; or AGAIN, its run ended here and it
+                     goes on. 1: another worker could take it, wake one
+    next_task(turn)  the number of a unit for this worker, or NO_UNIT; may set `turn.limit`, the
+                     rows of the run (0: as the engine bounds it)
+    on_done(turn)    `turn.unit` ran: `turn.rows`, `turn.ns`, and its answer
+    has_work(turn)   1: `next_task` may find something. It never misses what was listed before:
+                     after it a worker sleeps
+    give_back(turn)  this worker takes no more: what is kept for it alone is for all from now on
 
 A scheduler is a set of such functions of one argument, the address of a `Turn`, over memory of its
-own (`turn.scheduler`). It may be changed while the engine runs: the addresses are read anew for
-every call, and the claim on a unit (`free_list.UnitState`) does not belong to the scheduler.
+own (`turn.scheduler`). It decides everything but who may run a unit (`claims`): the order, which
+worker, how long, and who reads what was just written.
+
+**Changing it.** Workers find the set through one pointer. A new set takes effect at once; each
+worker gives back to the old one what that kept for it before it adopts the new one, and the control
+thread moves what lies in the old one to the new one until all workers have adopted it, and once
+more then: a worker in a long run may still list units where it began.
 """
 
 from __future__ import annotations
 
-from headrace.node.free_list import LISTED, FreeList, on_ready
+from headrace.node.claims import UnitState, announce, claim
+from headrace.node.free_list import NO_UNIT
 from headrace.node.parking import Lot, wake_one
 from headrace.node.unit import Unit
-from headrace.stage.memory.atomics import load_acquire
+from headrace.stage.memory.atomics import load_acquire, load_sc, store_release
 from headrace.stage.memory.calls import call
-from headrace.stage.memory.records import array, compiled, i64, line, record
+from headrace.stage.memory.records import compiled, i64, line, record
 
-MOST_DEPTH = 8192  # units that a worker has begun and not finished
+ARRIVED, NEAR, AGAIN = range(3)  # turn.how
+LOOP, AWAIT, RUN = range(3)  # worker.errand
+TRIES = 8  # of finding a unit, which may give up (Streams §4.1.3)
+COST_UNIT = 16  # of a nanosecond
+FIRST_ROWS = 16  # of a unit whose cost is not known yet
+ALL_ROWS = 1 << 62
 
 
 @record
 class Hooks:
-    """A scheduler: its memory, and the addresses of its hooks."""
+    """A scheduler: its memory, and the addresses of its hooks. It is never changed."""
 
     scheduler: i64 = line()
     on_ready: i64
     next_task: i64
     on_done: i64
+    has_work: i64
+    give_back: i64
 
 
 @record
@@ -39,75 +57,158 @@ class Turn:
     scheduler: i64 = line()
     worker: i64
     unit: i64
+    how: i64
     limit: i64  # rows that the unit may take, at most
     rows: i64
     ns: i64
+    answer: i64
+
+
+@record
+class Desk:
+    """Where threads find units: that of the workers, and that of the host."""
+
+    hooks: i64 = line()  # the Hooks in force; written by the control thread
+    stop: i64 = line()  # written by the control thread, once
+    lot: Lot = line()  # where they sleep
 
 
 @record
 class EngineRecord:
-    """What the workers of an engine share."""
+    """What the threads of an engine share."""
 
-    hooks: Hooks = line()  # written by the control thread
-    list: i64 = line()  # fixed: the FreeList with the claims on units
-    lot: i64  # fixed: where workers sleep
-    hosted: i64  # fixed: the FreeList of hosted units, over the same claims
-    host_lot: i64  # fixed: where threads of the host sleep
+    workers: Desk = line()
+    hosts: Desk = line()  # of hosted units
+    states: i64 = line()  # fixed: the claim on each unit
     units: i64  # fixed: the Unit of each number
-    timed: i64  # fixed: numbers of the units that may want to be woken; -1: none
+    timed: i64  # fixed: numbers of the units that may want to be woken
     timed_count: i64  # written by the control thread
     leaving: i64  # written by the control thread: workers come out, and may be sent in again
+    active: i64  # written by the control thread: workers from this number on are suspended
+    run_ns: i64  # fixed: how long a run should take, at most; 0: as long as there is work
+    bench: Lot = line()  # where suspended workers sleep
 
 
 @record
 class Worker:
-    """A worker; everything is written by its own thread."""
+    """A thread that runs units; everything is written by it."""
 
     number: i64 = line()
     engine: i64
-    local: i64  # the unit to run next, because its input is in this core's cache
-    depth: i64  # of the stack
+    desk: i64  # fixed: where it finds units
+    hooks: i64  # that it has adopted
+    errand: i64  # what `worker.work` is to do: LOOP, AWAIT or RUN
+    held: i64  # the unit that waits for Python, or that is to be run; NO_UNIT: none
+    patience: i64  # ns: how long to AWAIT a unit
+    left: i64  # rows that the present run may still take
     checked: i64  # ns: when it last looked at the timed units
     turn: Turn = line()
-    stack: array(i64, MOST_DEPTH) = line()  # units that are this worker's, the last on top
+
+
+@compiled
+def asked(worker, hooks):
+    """The turn of a worker, for a call of a hook."""
+    turn = worker.turn
+    turn.scheduler = hooks.scheduler
+    return turn
+
+
+@compiled
+def adopt(worker):
+    """Follow a change of the scheduler; what the old one kept for this worker goes back to it."""
+    desk = Desk(worker.desk)
+    current = load_acquire(desk, "hooks")
+    if current == worker.hooks:
+        return
+    if worker.hooks != 0:
+        old = Hooks(worker.hooks)
+        call(old.give_back, asked(worker, old).address)
+    store_release(worker, "hooks", current)
+
+
+@compiled
+def list_unit(worker, unit, how):
+    """Give a unit that is LISTED to the scheduler, and wake a thread for it if that makes sense."""
+    engine = EngineRecord(worker.engine)
+    desk = engine.hosts if Unit(engine.units)[unit].hosted != 0 else engine.workers
+    known = worker.hooks if worker.desk == desk.address else load_acquire(desk, "hooks")
+    hooks = Hooks(known)
+    turn = asked(worker, hooks)
+    turn.unit, turn.how = unit, how
+    _, useful = call(hooks.on_ready, turn.address)
+    if useful == 1:
+        wake_one(desk.lot)
 
 
 @compiled
 def ready(worker, unit):
-    """A unit may have something to do: for the list, and for a worker that sleeps."""
-    engine, turn = EngineRecord(worker.engine), worker.turn
-    if Unit(engine.units)[unit].hosted != 0:
-        ready_hosted(engine, unit, worker.number)
-        return
-    hooks = engine.hooks
-    turn.scheduler, turn.unit = hooks.scheduler, unit
-    _, listed = call(load_acquire(hooks, "on_ready"), turn.address)
-    if listed == LISTED:
-        wake_one(Lot(engine.lot))
+    """A unit may have something to do."""
+    states = UnitState(EngineRecord(worker.engine).states)
+    listed = announce(states[unit])
+    if listed:
+        list_unit(worker, unit, ARRIVED)
 
 
 @compiled
-def ready_hosted(engine, unit, number):
-    """The same for a hosted unit and the threads of the host."""
-    listed = on_ready(FreeList(engine.hosted), unit, number)
-    if listed == LISTED:
-        wake_one(Lot(engine.host_lot))
+def ready_near(worker, unit):
+    """The same for a unit that reads what this worker has just written."""
+    states = UnitState(EngineRecord(worker.engine).states)
+    listed = announce(states[unit])
+    if listed:
+        list_unit(worker, unit, NEAR)
 
 
 @compiled
 def next_unit(worker):
-    """A unit that is this worker's from now on, or NO_UNIT."""
-    engine, turn = EngineRecord(worker.engine), worker.turn
-    hooks = engine.hooks
-    turn.scheduler = hooks.scheduler
-    _, unit = call(load_acquire(hooks, "next_task"), turn.address)
-    return unit
+    """A unit that is this worker's from now on, or NO_UNIT: none was found, which does not mean
+    that there is none."""
+    engine = EngineRecord(worker.engine)
+    hooks = Hooks(worker.hooks)
+    for _ in range(TRIES):
+        turn = asked(worker, hooks)
+        turn.limit = 0
+        _, unit = call(hooks.next_task, turn.address)
+        if unit == NO_UNIT:
+            return NO_UNIT
+        ours = claim(UnitState(engine.states)[unit])
+        if ours:
+            worker.left = turn.limit if turn.limit > 0 else bound(engine, Unit(engine.units)[unit])
+            return unit
+    return NO_UNIT
 
 
 @compiled
-def done(worker, unit, rows, ns):
-    """The unit is no longer this worker's. It needs no wake-up: this worker looks next."""
-    engine, turn = EngineRecord(worker.engine), worker.turn
-    hooks = engine.hooks
-    turn.scheduler, turn.unit, turn.rows, turn.ns = hooks.scheduler, unit, rows, ns
-    call(load_acquire(hooks, "on_done"), turn.address)
+def bound(engine, unit):
+    """Rows of a run: about `run_ns` of work, by what a row of the unit took so far."""
+    if engine.run_ns == 0:
+        return ALL_ROWS
+    if unit.cost == 0:
+        return FIRST_ROWS
+    return max(1, engine.run_ns * COST_UNIT // unit.cost)
+
+
+@compiled
+def done(worker, unit, rows, ns, answer):
+    """Tell the scheduler of a run."""
+    hooks = Hooks(worker.hooks)
+    turn = asked(worker, hooks)
+    turn.unit, turn.rows, turn.ns, turn.answer = unit, rows, ns, answer
+    call(hooks.on_done, turn.address)
+
+
+@compiled
+def worth_a_look(worker):
+    """Is there a unit, another scheduler, or something else that a thread must not sleep over?"""
+    engine, desk = EngineRecord(worker.engine), Desk(worker.desk)
+    stop = load_sc(desk, "stop")
+    if stop != 0:
+        return True
+    leaving = load_sc(engine, "leaving")
+    if leaving != 0:
+        return True
+    current = load_sc(desk, "hooks")
+    if current != worker.hooks:
+        return True
+    hooks = Hooks(worker.hooks)
+    _, found = call(hooks.has_work, asked(worker, hooks).address)
+    return found == 1

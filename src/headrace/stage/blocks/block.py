@@ -54,7 +54,7 @@ HEAP_HEADER = Heap.size
 
 @compiled
 def start_block_at(base, template_address, count, text):
-    """Write the start of an empty block at an address on a cache line; its heap has `text` bytes."""
+    """Write the start of an empty block at an address on a line; its heap has `text` bytes."""
     template, block = BlockRecord(template_address), BlockRecord(base)
     block.rows = 0
     block.capacity = template.capacity
@@ -84,7 +84,8 @@ class Block:
     """
 
     __slots__ = (
-        "_buffer", "_owned", "_rows", "_start", "_template", "address", "capacity", "heaps", "layout"
+        "_buffer", "_owned", "_rows", "_start", "_template",
+        "address", "capacity", "heaps", "layout"
     )  # fmt: skip
 
     def __init__(self, layout: Layout, template: Template) -> None:
