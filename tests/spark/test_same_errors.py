@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.spark import pipelines
+from tests.spark.test_jobs import picky, reciprocal
 
 import headrace as hr
 from headrace import col
@@ -20,17 +21,6 @@ class FullDisk(ParquetSink):
 
     def write(self, rows, batch, attempt):
         raise OSError(errno.ENOSPC, "No space left on device", "rows.parquet")
-
-
-def reciprocal(at):
-    return 100 // max(0, 300 - at)
-
-
-def picky(state, value):
-    state.n += 1
-    if value is not None and value == 13:
-        raise LookupError("unlucky")
-    yield state.n
 
 
 def source():
