@@ -479,3 +479,26 @@ def test_a_folder_is_made_with_those_above(tmp_path):
     files.make_folder(tmp_path / "a" / "b")
     files.make_folder(tmp_path / "a" / "b")
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o700
+
+
+def test_what_is_synced(tmp_path, monkeypatch):
+    """Once, when it is new or has changed; commits and checksums need not be."""
+    from headrace.spark import ends
+
+    seen = []
+    monkeypatch.setattr(ends, "sync", lambda path: seen.append(path.name))
+    folder = tmp_path / "spark"
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True)
+    synced = ends.Synced(folder)
+    (folder / "offsets" / "0").write_text("v1")
+    (folder / "offsets" / ".0.crc").write_text("crc")
+    (folder / "commits" / "0").write_text("v1")
+    synced.sync()
+    assert {"0", "offsets", "spark"} == set(seen) and seen.index("0") < seen.index("spark")
+    seen.clear()
+    synced.sync()
+    assert seen == []
+    (folder / "offsets" / "1").write_text("v1")
+    synced.sync()
+    assert "1" in seen and "0" not in seen and seen[-1] in ("offsets", "spark")

@@ -102,8 +102,8 @@ def check(program: Program, folder: Path) -> None:
     if wrong:
         raise Unavailable(
             f"{program}: {', '.join(wrong[:3])} in {folder} differ from the list of jars that "
-            "headrace knows, and are not run\n  fix: remove that folder, and try again; if it stays "
-            "so, somebody on the way has changed them"
+            "headrace knows, and are not run\n  fix: remove that folder, and try again; if it "
+            "stays so, somebody on the way has changed them"
         )
 
 

@@ -243,7 +243,7 @@ class Checkpoint:
             return ""
         end = end_of(path)
         if self.lasting:
-            if self._synced is None:
+            if self._synced is None or self._synced.folder != self.spark:  # a new generation
                 self._synced = Synced(self.spark)
             self._synced.sync()
             self._ends.keep(self._generation * MOST_BATCHES + batch_id, end)

@@ -65,7 +65,7 @@ class Synced:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._seen: dict[Path, tuple[int, int]] = {}
 
     def sync(self) -> None:
@@ -75,7 +75,7 @@ class Synced:
         """
         found: dict[Path, tuple[int, int]] = {}
         changed = set()
-        for above, inside, names in os.walk(self._folder):
+        for above, inside, names in os.walk(self.folder):
             inside[:] = [name for name in inside if name != COMMITS]
             names = [name for name in names if not name.endswith(".crc")]
             for path in (Path(above, name) for name in (*inside, *names)):
