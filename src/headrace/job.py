@@ -270,11 +270,20 @@ class Engine:
     [True, True, True]
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, *, run_us: float | None = None) -> None:
+        """Workers for queries.
+
+        Args:
+            workers: How many threads; by default one per core.
+            run_us: How long a worker stays with one operator, at most, in microseconds (about: by
+                what its rows took so far); then others get their turn. 0: as long as it has work.
+        """
         from .node.engine import NodeEngine
 
         _check_sizes(workers, None)
-        self._engine = NodeEngine(workers)
+        if run_us is not None and run_us < 0:
+            raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
+        self._engine = NodeEngine(workers, run_ns=None if run_us is None else int(run_us * 1000))
         self.jobs: list[Job] = []  # that are not over
 
     @property

@@ -31,7 +31,7 @@ class Written:
     def __init__(self, readers=1, ring=4):
         self.told, self.home = [], []
         swap = {
-            "announce": lambda worker, unit: self.told.append(unit),
+            "ready_near": lambda worker, unit: self.told.append(unit),
             "let_go": lambda worker, block: self.home.append(block),
             "ready": lambda worker, unit: None,
         }
@@ -205,7 +205,7 @@ def told(capacity, sizes, **bugs):
     output.count, output.ports = 1, addresses.ctypes.data
     reader, writer, rings = Bell.allocate(), Bell.allocate(), interpreted(ring)
     swap = {
-        "announce": lambda worker, unit: rings(reader),
+        "ready_near": lambda worker, unit: rings(reader),
         "ready": lambda worker, unit: rings(writer),
         "let_go": lambda worker, block: None,
         **bugs,
@@ -229,7 +229,7 @@ def test_a_slice_that_is_not_sealed_is_found(found):
 
 
 def test_a_reader_that_is_not_told_of_the_seal_is_found(found):
-    bug = planted(seal, "        announce(worker, port.consumer)\n", "")
+    bug = planted(seal, "        ready_near(worker, port.consumer)\n", "")
     assert set(found(*told(1, (1, 1), seal=bug))) == {"sc", "tso", "weak"}
 
 

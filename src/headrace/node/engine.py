@@ -26,7 +26,7 @@ from headrace.plan.planner import Plan
 
 from .allocator import Allocator
 from .claims import IDLE, RUNNING, UnitState
-from .free_list import NO_UNIT
+from .free_list import NO_UNIT, new_free_list
 from .hosts import Hosts
 from .life import Life
 from .loop import loop
@@ -91,6 +91,9 @@ class NodeEngine:
         self._record = record = EngineRecord.allocate()
         record.states, record.units = self._states.address, self.table.address
         record.timed, record.active = self._timed.ctypes.data, self.workers
+        self._waiting = new_free_list(MOST_UNITS)
+        record.permits.left = max(1, self.workers - 1)
+        record.permits.waiting = self._waiting.address
         self._run_ns = RUN_NS if run_ns is None else run_ns
         self._scheduler = SCHEDULER(MOST_UNITS, self.workers)
         self._host_scheduler = Near(MOST_UNITS, 0)
