@@ -66,8 +66,9 @@ def explain(
     ['  writes  sink_1: collect, on the driver; its rows cross: n: int64']
     """
     made = planned(outputs, fuse=fuse, prune=prune)
-    if engine_named(engine) != "spark":
-        return explain_plan(made)
+    engine = engine_named(engine)
+    if engine != "spark":
+        return explain_plan(made, owned=engine == "node")
     from .spark import explain_on_spark
 
     return explain_on_spark(made, shards)

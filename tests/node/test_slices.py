@@ -172,14 +172,14 @@ def write_and_end(port, output, bell, sizes):
     """Rows in an open slice, then a mark; whoever finds no room sleeps until it is told."""
     open_rows(port, 64, 0, sizes[0], 8, 0, 0)
     output.open = 1
-    announce(None, 1)
+    ready_near(None, 1)
     for i in range(1, len(sizes)):
         publish_rows(port, sizes[i], 0)
         announce(None, 1)
     while not has_places(None, output):
         await_bell(bell)
     push_mark(port, END, 0, 0)
-    announce(None, 1)
+    ready_near(None, 1)
 
 
 def read_to_the_end(port, got, bell):
@@ -195,7 +195,7 @@ def read_to_the_end(port, got, bell):
         finish_slice(None, port, got, got.last - got.first)
 
 
-def announce(worker, unit):
+def ready_near(worker, unit):
     """Put in place below."""
 
 

@@ -104,6 +104,7 @@ class NodeEngine:
         self._control, self._control_lock = self._worker(CONTROL), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
+        self._timed_numbers: set[int] = set()  # of units that may want to be woken
         self._workers = [self._worker(number) for number in range(self.workers)]
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
@@ -252,6 +253,9 @@ class NodeEngine:
         with self._lock:
             self._check()
             self._queries.update((number, query) for number in query.units)
+            kinds = (SOURCE, READER)
+            timed = [n for n, unit in query.units.items() if unit.placed.kind in kinds]
+            self._timed_numbers.update(timed)
             self._tell_timed()
             self.hosts.start()
             self._memories.append(memory)
@@ -279,6 +283,7 @@ class NodeEngine:
         with self._lock:
             for number in units:
                 self._queries.pop(number, None)
+                self._timed_numbers.discard(number)
             self._tell_timed()
             remains = Remains(units, memory, kept)
             self._graveyard.append(remains)
@@ -310,10 +315,8 @@ class NodeEngine:
         return all(self._states[number].state == IDLE for number in numbers)
 
     def _tell_timed(self) -> None:
-        kinds = (SOURCE, READER)
-        timed = [n for n, q in self._queries.items() if q.units[n].placed.kind in kinds]
-        self._timed[: len(timed)] = timed
-        self._record.timed_count = len(timed)
+        self._timed[: len(self._timed_numbers)] = sorted(self._timed_numbers)
+        self._record.timed_count = len(self._timed_numbers)
 
     def ready(self, numbers: Iterable[int]) -> None:
         """Units that may have something to do, from the host."""
@@ -394,7 +397,7 @@ class OwnEngine:
         self._query = self._engine.query(plan, capacity, budget)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
-        self.sample = self._query.sample
+        self.sample, self.owners = self._query.sample, self._query.owners
 
     def run(self, turn: Callable[[], bool]) -> bool:
         """See Query."""

@@ -49,7 +49,7 @@ class Query:
     """A plan that runs on an engine; `Engine.query` makes it."""
 
     def __init__(self, engine: Any, plan: Plan, capacity: int, budget: int | None) -> None:
-        self._engine = engine
+        self._engine, self.owners = engine, engine.owners
         self._life: Life = engine.life
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
