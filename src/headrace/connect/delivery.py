@@ -40,7 +40,12 @@ def check_places(sinks: Iterable[Sink]) -> None:
 
 
 class Delivery:
-    """The sinks of a job, and the batch they are writing. May be used by several threads."""
+    """The sinks of a job, and the batch they are writing. May be used by several threads.
+
+    A sink may block in a write for as long as it likes: the end of the job does not wait for it.
+    Who writes has the lock; `abort` and `close` say what is to be done and do it if nobody writes,
+    else the writer does it when it comes back.
+    """
 
     def __init__(self, sinks: Mapping[str, Sink]) -> None:
         self._sinks = dict(sinks)
@@ -48,6 +53,7 @@ class Delivery:
         self._job = uuid.uuid4().hex[:12]
         self._lock = threading.Lock()
         self._batch = 0
+        self._aborted = self._closed = False
         self._begin()
 
     def _begin(self) -> None:
@@ -58,6 +64,10 @@ class Delivery:
     def _batch_name(self) -> str:
         return f"{self._job}-{self._batch:06}"
 
+    @property
+    def _is_due(self) -> bool:
+        return self._rows >= COMMIT_ROWS or time.monotonic() - self._since >= COMMIT_SECONDS
+
     def open(self) -> None:
         """Open all sinks: what is wrong with them shows before a row is read."""
         check_places(self._sinks.values())
@@ -66,33 +76,62 @@ class Delivery:
             node.connector.open(node.schema)
 
     def write(self, name: str, rows: pa.RecordBatch) -> None:
-        """Stage rows for a sink."""
-        with self._lock:
-            message = self._sinks[name].connector.write(rows, self._batch_name, ATTEMPT)
-            self._messages[name].append(message)
-            self._rows += rows.num_rows
+        """Stage rows for a sink; behind `abort` or `close` there is none."""
+        try:
+            with self._lock:
+                if self._aborted or self._closed:
+                    return
+                message = self._sinks[name].connector.write(rows, self._batch_name, ATTEMPT)
+                self._messages[name].append(message)
+                self._rows += rows.num_rows
+                if self._is_due and not self._aborted:
+                    self._publish()
+        finally:
+            self._settle()
 
     def commit_if_due(self) -> None:
-        """Publish what was staged, if it is much or old."""
-        if self._rows >= COMMIT_ROWS or time.monotonic() - self._since >= COMMIT_SECONDS:
-            self.commit()
+        """Publish what was staged, if it is much or old; a write that is under way does so itself,
+        and is not waited for."""
+        if self._is_due and self._lock.acquire(blocking=False):
+            try:
+                if self._is_due:
+                    self._publish()
+            finally:
+                self._lock.release()
 
     def commit(self) -> None:
         """Publish what was staged, and begin the next batch."""
         with self._lock:
-            for name, messages in self._messages.items():
-                if messages:
-                    self._sinks[name].connector.commit(self._batch_name, messages)
-            self._batch += 1
-            self._begin()
+            self._publish()
+
+    def _publish(self) -> None:
+        for name, messages in self._messages.items():
+            if messages:
+                self._sinks[name].connector.commit(self._batch_name, messages)
+        self._batch += 1
+        self._begin()
 
     def abort(self) -> None:
         """Remove what was staged and not committed."""
-        for node in self._sinks.values():
-            with suppress(Exception):  # the first error is the one to show
-                node.connector.abort(self._batch_name, ATTEMPT)
+        self._aborted = True
+        self._settle()
 
     def close(self) -> None:
         """Close the sinks."""
-        for connector in self._opened:
-            connector.close()
+        self._closed = True
+        self._settle()
+
+    def _settle(self) -> None:
+        """Do what was asked for at the end, unless somebody writes, who will come here."""
+        if not (self._aborted or self._closed) or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._aborted:
+                for node in self._sinks.values():
+                    with suppress(Exception):  # the first error is the one to show
+                        node.connector.abort(self._batch_name, ATTEMPT)
+            if self._closed:
+                while self._opened:
+                    self._opened.pop(0).close()
+        finally:
+            self._lock.release()
