@@ -18,8 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .handle import Execution, Job
-from .options import ENGINES, check_options, honoured
-from .plan.durations import parse_duration
+from .options import ENGINES, check_options, honoured, idle_microseconds
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
 from .plan.nodes import Node
@@ -175,8 +174,8 @@ class _Options:
         self.engine, self._compiled = engine, compiled
         self._given = honoured(engine, **given)
         _check_sizes(given["workers"], capacity)
-        if given["idle"] is not None:
-            self._given["idle"] = parse_duration(given["idle"])
+        if "idle" in self._given:
+            self._given["idle"] = idle_microseconds(self._given["idle"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
     def execution(self, made: Plan) -> Execution:
@@ -303,7 +302,7 @@ class Engine:
         """
         made = planned(outputs, fuse=fuse, prune=prune)
         _check_sizes(None, capacity)
-        patience = None if idle is None else parse_duration(idle)
+        patience = idle_microseconds(idle)
         execution = self._engine.query(made, capacity or NODE_CAPACITY, memory, patience)
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed

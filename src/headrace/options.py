@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .plan.durations import parse_duration
 from .plan.errors import HeadraceError
+from .plan.expression_types import ExpressionError
 
 ENGINES = ("spark", "node", "thread")
 
@@ -28,9 +30,7 @@ class Option(NamedTuple):
 
 _CHECKPOINT = 'engine="spark" keeps checkpoints; here a job begins anew each time'
 _SHARDS = "the owners of keys are as many as workers here; leave it out"
-_BATCHES = (
-    "there are no micro-batches here; capacity= says how many rows a block has"
-)
+_BATCHES = "there are no micro-batches here; capacity= says how many rows a block has"
 _TRIGGER = "rows are worked on as they come here; leave it out"
 _NO_SPARK = 'there is no Spark here; leave it out, or use engine="spark"'
 
@@ -80,3 +80,22 @@ def honoured(engine: str, **given: Any) -> dict[str, Any]:
     """
     check_options(engine, **given)
     return {name: value for name, value in given.items() if engine in OPTIONS[name].engines}
+
+
+def idle_microseconds(idle: Any) -> int | None:
+    """The value of `idle=`; an OptionError where it is no time.
+
+    >>> idle_microseconds("30s")
+    30000000
+    """
+    if idle is None:
+        return None
+    try:
+        patience = parse_duration(idle)
+    except ExpressionError:
+        patience = None
+    if patience is None or patience < 0:
+        raise OptionError(
+            f'idle={idle!r}: this is not a duration\n  fix: give one, as in idle="30s"'
+        )
+    return patience
