@@ -313,10 +313,10 @@ class Engine:
     def close(self, timeout: float = 10.0) -> None:
         """Cancel the jobs that still run, and end the workers; from any thread, also of a job."""
         with self._lock:
-            self._engine.refuse()
             jobs = self.jobs
-        for job in jobs:
-            job.cancel()
+            for job in jobs:
+                job.cancel()
+            self._engine.refuse()
         deadline = time.monotonic() + timeout
         for job in jobs:
             job.cancel(max(0.0, deadline - time.monotonic()))

@@ -41,7 +41,7 @@ from .unit import HOST, READER, SOURCE, QueryRecord, Unit
 MOST_UNITS = 8192
 OWNERS = 0  # of key groups in a query; 0: as many as workers
 RUN_NS = 200_000  # of a run, about; 0: as long as there is work
-INTERPRETED_RUN_NS = 0
+INTERPRETED_RUN_NS = 100_000_000
 SCHEDULER: Any = Near
 CONTROL = -1  # the number of the control thread; those of host threads are below
 CLOSE_SECONDS = 0.8  # that `close` waits for threads, in all; most end at once
@@ -114,8 +114,8 @@ class NodeEngine:
         self._warming: threading.Thread | None = None
 
     def _prepare(self) -> None:
-        """Put hooks of the present life in force. Interpreted, a run is mostly the loop itself, and
-        bounding it by what it costs would leave a row for each."""
+        """Put hooks of the present life in force. Interpreted, a run is mostly the loop itself, so
+        it gets more time; it has a bound, since kernels may take long for a row."""
         self._record.run_ns = self._run_ns if self.life.is_compiled else INTERPRETED_RUN_NS
         self._record.workers.hooks = self._hooks(self._scheduler)
         self._record.hosts.hooks = self._hooks(self._host_scheduler)
