@@ -10,13 +10,14 @@ CANDIDATES := $(PYTHON) python3 python3.11 python3.12 python3.13
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench soak clean
+.PHONY: help demo test lint bench fuzz soak clean
 
 help:
 	@echo "make demo    a short tour that runs in the terminal"
 	@echo "make test    tests, and the examples in docstrings"
 	@echo "make lint    style, types, and who may import whom"
 	@echo "make bench   measure stages and the node engine (ten minutes)"
+	@echo "make fuzz    damaged bytes at every way in (an hour; FUZZ_SECONDS=10 for each way)"
 	@echo "make soak    long random runs"
 	@echo "make clean   remove caches and build products (keeps $(VENV))"
 
@@ -37,6 +38,10 @@ lint: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/headrace bench stage
 	@$(BIN)/headrace bench node
+
+FUZZ_SECONDS ?= 400
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
 soak: $(STAMP)
 	HEADRACE_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 3600 tests

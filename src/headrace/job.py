@@ -73,7 +73,7 @@ def explain(
     check_options(engine, shards=shards)
     made = planned(outputs, fuse=fuse, prune=prune)
     if engine != "spark":
-        return explain_plan(made)
+        return explain_plan(made, owned=engine == "node")
     from .spark import explain_on_spark
 
     return explain_on_spark(made, shards)
@@ -258,11 +258,20 @@ class Engine:
     [True, True, True]
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, *, run_us: float | None = None) -> None:
+        """Workers for queries.
+
+        Args:
+            workers: How many threads; by default one per core.
+            run_us: How long a worker stays with one operator, at most, in microseconds (about: by
+                what its rows took so far); then others get their turn. 0: as long as it has work.
+        """
         from .node.engine import NodeEngine
 
         _check_sizes(workers, None)
-        self._engine = NodeEngine(workers)
+        if run_us is not None and run_us < 0:
+            raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
+        self._engine = NodeEngine(workers, run_ns=None if run_us is None else int(run_us * 1000))
         self._lock = threading.Lock()
         self.jobs: list[Job] = []  # that are not over
         # its threads know the engine inside, not this one: a job that runs keeps it alive

@@ -124,7 +124,7 @@ def check(folder: Path) -> None:
         published = (folder / kind).glob("part-*.parquet")
         found = pa.concat_tables([pq.read_table(path) for path in published])
         assert_same(rows_of(found), rows, ordered=False)
-        assert not list((folder / kind / "_staging").iterdir())
+        assert not list((folder / kind).glob("_staging/*"))
         with closing(sqlite3.connect(folder / "out.db")) as database:
             database.row_factory = sqlite3.Row
             inserted = [dict(row) for row in database.execute(f"SELECT * FROM {kind}")]

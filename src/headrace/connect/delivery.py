@@ -156,7 +156,7 @@ class _Written:
         if not (self._aborted or self._closed) or not self._lock.acquire(blocking=False):
             return
         try:
-            if self._aborted:
+            if self._aborted and self._opened:
                 with suppress(Exception):  # the first error is the one to show
                     self._sink.abort(self._batch_name, ATTEMPT)
             if self._closed and self._opened:

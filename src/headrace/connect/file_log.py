@@ -11,9 +11,11 @@ before it, however many there are. Several processes may add to one log.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headrace.plan.errors import DataError
+
+HEADER = b'{"log": "'  # how a log begins
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ class FileLog:
             self._take(file)
             fresh = [(name, size) for name, size in found if name not in self._names]
             if fresh or not self._identity:
+                self._check_rest(file)
                 file.truncate(self.end)  # half a line, of a process that died
                 file.seek(self.end)
                 if not self._identity:
@@ -89,7 +94,7 @@ class FileLog:
 
     def entries(self, start: int, stop: int | None = None) -> Iterator[Entry]:
         """The files between two places, or to what is now the end."""
-        with open(self._path, "rb") as file:
+        with self._opened(os.O_RDONLY) as file:
             file.seek(start)
             at = start
             while stop is None or at < stop:
@@ -102,16 +107,35 @@ class FileLog:
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
-        try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise DataError(
-                f"{self._path}, the log of the files that were found, cannot be written: "
-                f"{error.strerror}; name another with watch=read.Watch(log=...)"
-            ) from None
-        with open(descriptor, "r+b") as file:
+        with self._opened(os.O_RDWR | os.O_CREAT) as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # given back when the file is closed
             yield file
+
+    def _opened(self, flags: int) -> BinaryIO:
+        """The file itself: a link in the folder could lead to any other one."""
+        try:
+            descriptor = os.open(self._path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        except OSError as error:
+            said = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise DataError(
+                f"{self._path}, the log of the files that were found, cannot be written: {said}; "
+                "name another with watch=read.Watch(log=...)"
+            ) from None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise self._foreign()
+        return open(descriptor, "r+b" if flags & os.O_RDWR else "rb")
+
+    def _foreign(self) -> DataError:
+        return DataError(f"{self._path} is not the log of a watched folder; name another")
+
+    def _check_rest(self, file: BinaryIO) -> None:
+        """What is to be overwritten must be half a line of a log, and of nothing else."""
+        file.seek(self.end)
+        rest = file.read()
+        begins = HEADER if self.end == 0 else b"["
+        if not rest.startswith(begins) and not begins.startswith(rest):
+            raise self._foreign()
 
     def _take(self, file: BinaryIO) -> None:
         """Learn what has been added since the last time."""
@@ -120,29 +144,39 @@ class FileLog:
             if not line.endswith(b"\n"):
                 break
             if self.end == 0:
-                self._identity = str(self._header(line)["log"])
+                self._identity = self._header(line)
                 self.first = len(line)
             else:
                 self._names.add(self._parsed(line, self.end)[0])
             self.end += len(line)
 
-    def _header(self, line: bytes) -> dict[str, Any]:
+    def _header(self, line: bytes) -> str:
         try:
             found = json.loads(line)
-            if isinstance(found, dict) and "log" in found:
-                return found
-        except ValueError:
+            if isinstance(found, dict) and isinstance(found.get("log"), str):
+                return str(found["log"])
+        except (ValueError, RecursionError):
             pass
-        raise DataError(f"{self._path} is not the log of a watched folder; name another")
+        raise self._foreign()
 
     def _parsed(self, line: bytes, at: int) -> tuple[str, int]:
         try:
             name, size = json.loads(line)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
+            name, size = None, None
+        if not isinstance(name, str) or not isinstance(size, int) or size < 0:
+            raise DataError(f"{self._path} has no file at byte {at}; it is not what it was")
+        if not _is_inside(name):
             raise DataError(
-                f"{self._path} has no file at byte {at}; it is not what it was"
-            ) from None
+                f"{self._path} names a file outside of the folder at byte {at}, {name!r}; it is "
+                "not what it was"
+            )
         return name, size
+
+
+def _is_inside(name: str) -> bool:
+    """Is this the name of something below a folder, whatever links there are?"""
+    return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
 def _line(value: Any) -> bytes:

@@ -13,7 +13,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 from headrace.plan.types import from_arrow
 
-from .paths import local_path
+from .paths import DECODING_ERRORS, local_path
 from .staging import DAY, StagedSink, safe, sync
 
 STAGING = "_staging"  # readers of folders leave out names that begin with "_"
@@ -46,7 +46,7 @@ class FolderSink(StagedSink):
         """Rows of a schema must fit a file that is there."""
         try:
             found = self._schema_of(path)
-        except (pa.ArrowException, OSError) as error:
+        except DECODING_ERRORS as error:
             raise DataError(f"{self}: {path.name} cannot be read: {error}") from None
         there = {field.name: from_arrow(field.type) for field in found}
         for field in schema:

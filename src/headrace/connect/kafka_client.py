@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.plan.errors import DataError, Unreachable
+from headrace.plan.located import Located
 
 LOGGER = logging.getLogger("headrace.kafka")
 # The client tells of every attempt to connect: for those only who have asked for it.
@@ -188,7 +189,7 @@ class Trouble:
             self.undelivered.append(error)
 
 
-class OfTopic:
+class OfTopic(Located):
     """What a source and a sink share: a topic, a format, and one client, made when it is needed.
 
     A copy that was sent to another process has a client and a lock of its own.

@@ -16,7 +16,7 @@ from headrace.plan.schema import Field, Schema
 
 from .arrow_sink import ArrowWriter, rows_in_arrow
 from .iso import texts_of_times
-from .paths import local_path
+from .paths import local_path, whole_path
 from .staging import DAY, RowWriter, StagedSink, safe
 
 BATCHES = "headrace_batches"
@@ -85,6 +85,16 @@ class SqliteSink(StagedSink):
 
     def _rows_in(self, path: Path) -> int:
         return rows_in_arrow(path)
+
+    def _check_place(self) -> None:
+        folder = Path(self._path).parent
+        if not folder.is_dir():
+            raise DataError(
+                f"{self}: there is no folder {whole_path(folder)}; make it, or correct the path"
+            )
+
+    def _folders(self) -> list[Path]:
+        return [self._staging, self._staging.parent]
 
     def _prepare(self, schema: Schema) -> None:
         columns = ", ".join(

@@ -20,13 +20,14 @@ from headrace.node.emit import (
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.port import Port
 from headrace.node.readers import borrow
-from headrace.node.reading import Request
-from headrace.node.running import GO_ON, next_input, pass_mark, take_mark
+from headrace.node.running import next_input, pass_mark, take_mark
+from headrace.node.splits import Request
 from headrace.node.unit import (
     BLOCKED,
     CALL,
     FAILED,
     FINISHED,
+    GO_ON,
     HOST,
     MARKING,
     NEXT,

@@ -27,7 +27,7 @@ from headrace.plan.planner import Plan
 
 from .allocator import Allocator
 from .claims import IDLE, UnitState
-from .free_list import NO_UNIT
+from .free_list import NO_UNIT, new_free_list
 from .hosts import Hosts
 from .life import Life
 from .loop import loop
@@ -93,6 +93,9 @@ class NodeEngine:
         self._record = record = EngineRecord.allocate()
         record.states, record.units = self._states.address, self.table.address
         record.timed, record.active = self._timed.ctypes.data, self.workers
+        self._waiting = new_free_list(MOST_UNITS)
+        record.permits.left = max(1, self.workers - 1)
+        record.permits.waiting = self._waiting.address
         self._run_ns = RUN_NS if run_ns is None else run_ns
         self._scheduler = SCHEDULER(MOST_UNITS, self.workers)
         self._host_scheduler = Near(MOST_UNITS, 0)
@@ -103,6 +106,7 @@ class NodeEngine:
         self._control, self._control_lock = self._worker(CONTROL), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
+        self._timed_numbers: set[int] = set()  # of units that may want to be woken
         self._workers = [self._worker(number) for number in range(self.workers)]
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
@@ -270,6 +274,9 @@ class NodeEngine:
         with self._lock:
             self.check()
             self._queries.update((number, query) for number in query.units)
+            kinds = (SOURCE, READER)
+            timed = [n for n, unit in query.units.items() if unit.placed.kind in kinds]
+            self._timed_numbers.update(timed)
             self._tell_timed()
             self.hosts.start()
             self._memories.append(memory)
@@ -297,6 +304,7 @@ class NodeEngine:
         with self._lock:
             for number in units:
                 self._queries.pop(number, None)
+                self._timed_numbers.discard(number)
             self._tell_timed()
             remains = Remains(units, memory, kept)
             self._graveyard.append(remains)
@@ -351,10 +359,8 @@ class NodeEngine:
         )
 
     def _tell_timed(self) -> None:
-        kinds = (SOURCE, READER)
-        timed = [n for n, q in self._queries.items() if q.units[n].placed.kind in kinds]
-        self._timed[: len(timed)] = timed
-        self._record.timed_count = len(timed)
+        self._timed[: len(self._timed_numbers)] = sorted(self._timed_numbers)
+        self._record.timed_count = len(self._timed_numbers)
 
     def ready(self, numbers: Iterable[int]) -> None:
         """Units that may have something to do, from the host."""
@@ -437,7 +443,7 @@ class OwnEngine:
         self._query = self._engine.query(plan, capacity, memory, idle)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
-        self.sample = self._query.sample
+        self.sample, self.owners = self._query.sample, self._query.owners
 
     def run(self, turn: Callable[[], bool]) -> bool:
         """See Query."""

@@ -22,8 +22,8 @@ from headrace.node.emit import (
 )
 from headrace.node.port import PROGRESS, Port, Slice, peek
 from headrace.node.port import ROWS as ROW_SLICE
-from headrace.node.running import GO_ON, PLACES, pass_mark
-from headrace.node.unit import AGAIN, BLOCKED, FINISHED, MARKING, STARVED, Edge, is_cancelled
+from headrace.node.running import PLACES, pass_mark
+from headrace.node.unit import AGAIN, BLOCKED, FINISHED, GO_ON, MARKING, STARVED, Edge, is_cancelled
 from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import NEVER
 from headrace.stage.marks import may_mark

@@ -1,7 +1,7 @@
 """Channels that bring nothing: after a while, windows need not wait for them.
 
 The meaning is that of Spark (`spark.idling`): a channel that has been silent for `idle` is carried
-along with those channels whose rows meet its own and that are not silent (`reading.lift`). What it
+along with those channels whose rows meet its own and that are not silent (`splits.lift`). What it
 brings afterwards may be late.
 """
 

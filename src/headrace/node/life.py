@@ -19,8 +19,9 @@ from .growth import has_asked, wants_more
 from .loop import loop
 from .pace import Pace, start_pace
 from .pool import Pool
-from .reading import ChannelFeed, fill_copied, fill_mixed, make_offer
+from .reading import fill_copied, fill_mixed
 from .schedulers.hooks import AWAIT, RUN, EngineRecord, Worker, adopt, list_unit, next_unit, ready
+from .splits import ChannelFeed, make_offer
 from .worker import ask_hook, stop_all, wake_everybody, work
 
 

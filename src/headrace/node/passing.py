@@ -11,12 +11,14 @@ from headrace.node.emit import finish_mark, finish_slice, give_mark, hand_on, ha
 from headrace.node.histogram import Histogram, note
 from headrace.node.port import END, MARKER, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
-from headrace.node.running import ENDED, GO_ON, STOPPED, next_input, pass_mark, take_mark
+from headrace.node.running import next_input, pass_mark, take_mark
+from headrace.node.splits import ENDED, STOPPED
 from headrace.node.ticks import now
 from headrace.node.unit import (
     BLOCKED,
     FINISH,
     FINISHED,
+    GO_ON,
     HOST,
     MARKING,
     NEXT,

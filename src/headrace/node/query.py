@@ -25,8 +25,8 @@ from .idling import idle_together
 from .life import Life
 from .memory import Memory
 from .port import pending
-from .reading import SplitRecord
 from .sampled import ask_for_samples, take_samples
+from .splits import SplitRecord
 from .unit import (
     BATCHES,
     CALL,
@@ -54,7 +54,7 @@ class Query:
     ) -> None:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
         that brings nothing."""
-        self._engine, self._idle = engine, idle
+        self._engine, self._idle, self.owners = engine, idle, engine.owners
         self._life: Life = engine.life
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(

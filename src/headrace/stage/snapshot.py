@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.plan.errors import StateError
+from headrace.plan.errors import DataError, StateError
 from headrace.plan.nodes import Process, WindowAggregate
 
+from .blocks.validation import validated
 from .kernel import Kernel
 from .keyed_store import KeyedStore
 from .store import key_groups
@@ -114,8 +115,11 @@ def _to_ipc(rows: pa.RecordBatch) -> bytes:
 
 
 def _from_ipc(given: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(pa.BufferReader(given)) as reader:
-        return reader.read_next_batch()
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(given)) as reader:
+            return validated(reader.read_next_batch(), "the saved state")
+    except (pa.ArrowException, StopIteration, OSError, DataError) as error:
+        raise StateError(f"the saved state cannot be read: {error}") from None
 
 
 # ---- one kernel ----------------------------------------------------------------------------
