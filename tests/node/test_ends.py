@@ -5,6 +5,7 @@ import gc
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +20,16 @@ from headrace.connect.delivery import Delivery
 from headrace.node.engine import EngineError
 from headrace.plan.connector import Batch
 
-pytestmark = [pytest.mark.usefixtures("no_thread_is_left"), pytest.mark.compiled]
+pytestmark = [
+    pytest.mark.usefixtures("no_thread_is_left"),
+    pytest.mark.compiled,
+    pytest.mark.filterwarnings("ignore::headrace.plan.build.PlainPythonWarning"),
+]
 
 BLOCKED = 120.0  # seconds that a call blocks, or until the test lets it go
 SOON = 20.0  # of a job that is over in two seconds where there is nothing else to do
 ROWS = 5000
+SEQUENCES, SIDES = 300, 6
 WORDS = pa.table(
     {
         "t": np.arange(ROWS),
@@ -408,21 +414,29 @@ def test_a_write_commits_what_is_due():
 # ---- many of them ------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(900)
 def test_many_ends():
-    """300 random sequences on engines that come and go."""
-    random, gates = Seeded(7), []
-    engine = hr.Engine(workers=2)
-    for _ in range(300):
-        count("sequences of submit, cancel, drain, stop and close")
-        if random.chance(3):
-            engine = hr.Engine(workers=random.number(1, 2))  # the other one is dropped
-        if _sequence(engine, random, gates):
-            engine = hr.Engine(workers=random.number(1, 2))
-    for gate in gates:
-        gate.opened.set()
-    engine.close()
-    del engine
+    """300 random sequences on engines that come and go, side by side: most of them wait."""
+    with ThreadPoolExecutor(SIDES) as pool:
+        for done in [pool.submit(_sequences, seed) for seed in range(SIDES)]:
+            done.result()
     gc.collect()
+
+
+def _sequences(seed):
+    random, gates = Seeded(seed), []
+    engine = hr.Engine(workers=2)
+    try:
+        for _ in range(SEQUENCES // SIDES):
+            count("sequences of submit, cancel, drain, stop and close")
+            if random.chance(3):
+                engine = hr.Engine(workers=random.number(1, 2))  # the other one is dropped
+            if _sequence(engine, random, gates):
+                engine = hr.Engine(workers=random.number(1, 2))
+    finally:
+        for gate in gates:
+            gate.opened.set()
+        engine.close()
 
 
 def _sequence(engine, random, gates):

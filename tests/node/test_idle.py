@@ -80,7 +80,8 @@ def test_where_all_are_silent_nothing_moves():
     outputs, found, late = counted(source)
     job = started(outputs, 2, f"{IDLE}s")
     source.give("a", 5, 115)
-    source.give("b", 3)
+    assert reached(lambda: job.progress().rows_in == 2)
+    source.give("b", 3)  # the one behind is silent last
     assert reached(lambda: job.progress().rows_in == 3)
     time.sleep(3 * IDLE)
     assert not found and not late

@@ -128,6 +128,7 @@ class Channel:
         if rows is not None and rows.num_rows:
             self._rows = max(1, min(POLL_ROWS, POLL_BYTES * rows.num_rows // max(rows.nbytes, 1)))
         elif batch.ended:
+            self.record.ending = 1
             rows = self._layout.arrow_schema.empty_table().to_batches()
             rows = rows[0] if rows else pa.RecordBatch.from_pylist([], self._layout.arrow_schema)
         else:

@@ -107,6 +107,7 @@ class ChannelFeed:
     shift: i64  # of the times in this round
     wake_at: i64  # ns: ask not before
     silent_at: i64  # ns: when it has brought nothing for too long
+    ending: i64  # the host has come to its end, and brings no rows with it
     source: i64 = line()  # fixed: its number
     reader: i64  # fixed: the number of the unit that polls it; -1: nobody has to
     clock: i64
@@ -284,7 +285,8 @@ def is_silent(channel, moment):
     """Has the channel brought nothing for too long, and is nothing there to be claimed?"""
     silent_at = load_relaxed(channel, "silent_at")
     later = load_relaxed(channel, "wake_at")
-    return silent_at <= moment < later
+    ending = load_relaxed(channel, "ending")
+    return silent_at <= moment and (later > moment or ending != 0)
 
 
 @compiled
