@@ -52,6 +52,39 @@ class Execution(Protocol):
         """Measure the operators inside kernels from now on."""
 
 
+class AnyJob(Protocol):
+    """The face of a job, whatever engine it runs on: `Job`, or Spark's."""
+
+    plan: Plan
+    status: str
+    error: BaseException | None
+
+    @property
+    def is_over(self) -> bool:
+        """Has it ended, whatever way?"""
+
+    def explain(self) -> str:
+        """The plan before and after rewriting, and its stages."""
+
+    def progress(self) -> Any:
+        """How far the job is: rows, rates, and the same for every operator."""
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """What each operator has done."""
+
+    def latency(self) -> dict[str, Any]:
+        """How long rows took, where the engine measures it."""
+
+    def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
+        """Read no more; what was read is finished and committed. drain=False: as `cancel`."""
+
+    def cancel(self, timeout: float | None = None) -> bool:
+        """End the job at once; what is not committed is thrown away."""
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the job; is it over? The error of a job that failed is raised."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a job is."""

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .handle import Execution, Job
+from .handle import AnyJob, Execution, Job
 from .options import ENGINES, check_options, honoured, idle_microseconds
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
@@ -112,7 +112,7 @@ def run(
     batch_rows: int | None = None,
     trigger: str | None = None,
     idle: Any = None,
-) -> Any:
+) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
     Ctrl-C stops reading; what was read is finished and committed.
@@ -224,7 +224,7 @@ def start(
     batch_rows: int | None = None,
     trigger: str | None = None,
     idle: Any = None,
-) -> Any:
+) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
     The arguments are those of `run`. On Spark, "at once" is when Spark itself has started.

@@ -351,7 +351,7 @@ def test_the_log_names_nothing_outside_of_the_folder(tmp_path, entry):
     source = watched(folder, kind)
     place = source.latest()["files"]
     with (folder / LOG).open("a") as log:
-        log.write(json.dumps(entry) + "\n")
+        log.write(json.dumps([*entry, _checksum(*entry)]) + "\n")
     with pytest.raises(DataError, match="names a file outside of the folder at byte"):
         numbers(source.open("files", place))
     with pytest.raises(DataError, match="names a file outside of the folder at byte"):

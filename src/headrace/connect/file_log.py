@@ -1,9 +1,10 @@
 """The log of a watched folder: which files were found in it, in which order.
 
-The first line names the log, every other line one file and its size when it was found:
+The first line names the log, every other line one file, its size when it was found, and a checksum
+of both:
 
     {"log": "9f3a21c4"}
-    ["part-0.parquet", 4096]
+    ["part-0.parquet", 4096, "f1b52a0c"]
 
 Lines are only ever added, so the place of a line in the log stands for the file and for all those
 before it, however many there are. Several processes may add to one log.
@@ -17,6 +18,7 @@ import json
 import os
 import stat
 import uuid
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,7 +89,7 @@ class FileLog:
                 file.seek(self.end)
                 if not self._identity:
                     file.write(_line({"log": uuid.uuid4().hex[:8]}))
-                file.write(b"".join(map(_line, fresh)))
+                file.write(b"".join(_line([*entry, _checksum(*entry)]) for entry in fresh))
                 file.flush()
                 os.fsync(file.fileno())
                 self._take(file)
@@ -161,10 +163,11 @@ class FileLog:
 
     def _parsed(self, line: bytes, at: int) -> tuple[str, int]:
         try:
-            name, size = json.loads(line)
+            name, size, checksum = json.loads(line)
         except (ValueError, TypeError, RecursionError):
-            name, size = None, None
-        if not isinstance(name, str) or not isinstance(size, int) or size < 0:
+            name, size, checksum = None, None, None
+        known = isinstance(name, str) and isinstance(size, int) and size >= 0
+        if not known or checksum != _checksum(name, size):
             raise DataError(f"{self._path} has no file at byte {at}; it is not what it was")
         if not _is_inside(name):
             raise DataError(
@@ -172,6 +175,10 @@ class FileLog:
                 "not what it was"
             )
         return name, size
+
+
+def _checksum(name: str, size: int) -> str:
+    return f"{zlib.crc32(json.dumps([name, size]).encode()):08x}"
 
 
 def _is_inside(name: str) -> bool:

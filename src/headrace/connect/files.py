@@ -186,6 +186,12 @@ class FileSource(Located):
         reader.place = self.place
         return reader
 
+    def files(self) -> dict[str, tuple[int, int]]:
+        """The files that are there now: for each its size, and when it was changed (ns)."""
+        base, names = find_files(self._path, self._format.endings)
+        found = ((name, (base / name).stat()) for name in names)
+        return {name: (each.st_size, each.st_mtime_ns) for name, each in found}
+
     def table(self) -> pa.Table:
         """All rows."""
         reader = self.open(CHANNEL)

@@ -25,15 +25,24 @@ def without_credentials(path: str) -> str:
     >>> without_credentials("s3://key:secret@bucket/rows?token=x")
     's3://bucket/rows'
     """
-    if "://" not in path:
+    if not is_url(path):
         return path
     return re.sub(r"(?<=://)[^/@]*@", "", path).partition("?")[0]
+
+
+def is_url(text: str) -> bool:
+    """Does a path name something elsewhere? Hadoop's own way of writing has but one slash.
+
+    >>> [is_url(text) for text in ("s3://bucket/x", "dbfs:/x", "hdfs:/x", "/data/a:b", "c:/x")]
+    [True, True, True, False, False]
+    """
+    return "://" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) is not None
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
     """A path as text; a DataError where it is a URL."""
     text = os.fspath(path)
-    if "://" in text:
+    if is_url(text):
         raise DataError(f"{without_credentials(text)} is a URL; only local paths can be used")
     return text
 

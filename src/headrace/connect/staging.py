@@ -54,6 +54,7 @@ class StagedSink(Located):
 
     exactly_once = True
     distributed = True
+    keeps_ends = True  # commit takes the end of a batch, and keeps it with what it publishes
     kind: str  # as in write.<kind>
     ending: str  # of the names of staged files
 
@@ -84,7 +85,7 @@ class StagedSink(Located):
         self._schema = schema
         self._check_place()
         with self._disk():
-            make_folder(self._staging)
+            make_folders(self._staging)
             self._prepare(schema)
             self._remove_leftovers()
 
@@ -97,7 +98,7 @@ class StagedSink(Located):
             file = self._open.get((batch, attempt))
             if file is None:
                 path = self._staged(batch, attempt)
-                make_folder(path.parent)
+                make_folders(path.parent)
                 arrow = self._schema.to_arrow()
                 file = StagedFile(path, arrow, self._writer(path, arrow))
                 self._open[batch, attempt] = file
@@ -105,8 +106,12 @@ class StagedSink(Located):
             return {"attempt": attempt, "rows": file.rows}
 
     @says_where
-    def commit(self, batch: str, messages: Sequence[Message]) -> None:
-        """Publish what the attempts of the messages staged; nothing if that was done before."""
+    def commit(self, batch: str, messages: Sequence[Message], end: str = "") -> None:
+        """Publish what the attempts of the messages staged; nothing if that was done before.
+
+        end: stands for where the batch ends. One that was published with another end had other
+        rows, and is a DataError.
+        """
         staged: dict[str, int] = {}
         for message in messages:
             name = message["attempt"]
@@ -114,8 +119,8 @@ class StagedSink(Located):
         with self._lock, self._disk():
             for key in [key for key in self._open if key[0] == batch]:
                 self._finish(key, whole=key[1] in staged)
-            if staged and not self._is_published(batch):
-                self._publish(batch, staged)
+            if staged and not self._is_same(batch, end):
+                self._publish(batch, staged, end)
             shutil.rmtree(self._staging / safe(batch), ignore_errors=True)
 
     def abort(self, batch: str, attempt: str) -> None:
@@ -159,10 +164,11 @@ class StagedSink(Located):
         """How many rows a staged file has; an ArrowException or OSError if it is not finished."""
         raise NotImplementedError
 
-    def _is_published(self, batch: str) -> bool:
+    def _published_end(self, batch: str) -> str | None:
+        """The end with which a batch was published; None if it was not."""
         raise NotImplementedError
 
-    def _publish(self, batch: str, staged: Mapping[str, int]) -> None:
+    def _publish(self, batch: str, staged: Mapping[str, int], end: str) -> None:
         """Publish what attempts have staged, in one step; they are given with their rows."""
         raise NotImplementedError
 
@@ -175,6 +181,18 @@ class StagedSink(Located):
             said = os.strerror(error.errno) if error.errno else str(error)
             where = whole_path(error.filename or self._path)
             raise DataError(f"{self}: {where} cannot be written: {said}") from None
+
+    def _is_same(self, batch: str, end: str) -> bool:
+        """Was this batch published before? Another one of its name is a DataError."""
+        known = self._published_end(batch)
+        if known is None or known == end:
+            return known is not None
+        raise DataError(
+            f"{self}: batch {batch!r} was published with another end ({known or 'none'}, now "
+            f"{end or 'none'}), so its rows were others: the job has lost what it knew of it\n"
+            "  fix: restore the checkpoint that belongs to what is there, or begin with a new "
+            "checkpoint and an empty place"
+        )
 
     # ---- staged files ------------------------------------------------------------------------
 
@@ -205,7 +223,7 @@ class StagedSink(Located):
         for folder in [self._staging / name for name in _names_in(self._staging)]:
             newest = max(_modified(path) for path in [folder, *folder.rglob("*")])
             old = time.time() - newest > self._keep_staged
-            if old or self._is_published(_unsafe(folder.name)):
+            if old or self._published_end(_unsafe(folder.name)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -244,15 +262,6 @@ class StagedFile:
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, also while others remove what they think is empty."""
-    for _ in range(TRIES):
-        with suppress(FileNotFoundError):
-            path.mkdir(parents=True, exist_ok=True)
-            return
-    path.mkdir(parents=True)  # and whatever it says
-
-
 def _names_in(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
@@ -269,6 +278,15 @@ def safe(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
 
 
+def published_as(batch: str, end: str) -> str:
+    """The name under which a batch is published; no id can have the sign between the two (safe).
+
+    >>> published_as("7", "9f3a"), published_as("7", "")
+    ('7@9f3a', '7')
+    """
+    return f"{safe(batch)}@{end}" if end else safe(batch)
+
+
 def _unsafe(name: str) -> str:
     """The id that became part of a file name."""
     return "" if name == "%" else unquote(name)
@@ -281,6 +299,26 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folders(path: Path, mode: int = 0o777, *, lasting: bool = True) -> None:
+    """Make a folder, and those above it, also while others remove what they think is empty.
+
+    lasting: their names survive a power cut, too.
+    """
+    for tries_left in range(TRIES, -1, -1):
+        if path.is_dir():
+            return
+        if not path.parent.exists():
+            make_folders(path.parent, mode, lasting=lasting)
+        try:
+            path.mkdir(mode, exist_ok=True)
+            if lasting:
+                sync(path.parent)
+            return
+        except FileNotFoundError:
+            if not tries_left:
+                raise
 
 
 _BEGIN = 2  # SYNC_FILE_RANGE_WRITE: begin with what is not on its way yet, and wait for nothing

@@ -57,5 +57,9 @@ class UnreadColumnsWarning(UserWarning):
     """A source has columns of types that headrace lacks; they are not read."""
 
 
+class SourceChanged(UserWarning):
+    """The files of a source are not those with which a job began that now goes on."""
+
+
 class MemoryBudgetError(HeadraceError):
     """An operator cannot get the memory that it needs to run at all."""
