@@ -44,9 +44,9 @@ RUN_NS = 200_000  # of a run, about; 0: as long as there is work
 INTERPRETED_RUN_NS = 100_000_000
 SCHEDULER: Any = Near
 CONTROL = -1  # the number of the control thread; those of host threads are below
-CLOSE_SECONDS = 0.8  # that `close` waits for threads, in all; most end at once
+CLOSE_SECONDS = 0.4  # that `close` waits for threads, in all; most end at once
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
-HOME_SECONDS = 0.3  # that the end of a query waits for its units; most come home at once
+HOME_SECONDS = 0.2  # that the end of a query waits for its units; most come home at once
 TIDY_SECONDS = 0.05  # between two looks at the graveyard, where there is something in it
 
 
