@@ -15,6 +15,7 @@ from tests.connect.file_formats import KINDS, numbers
 
 import headrace as hr
 from headrace.connect import watch as watching
+from headrace.connect.file_log import _checksum
 from headrace.connect.json_lines import JsonFormat
 from headrace.connect.parquet_format import ParquetFormat
 from headrace.connect.parquet_sink import ParquetSink

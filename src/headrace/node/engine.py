@@ -36,7 +36,7 @@ from .pool import Pool
 from .query import Query
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
-from .unit import HOST, READER, SOURCE, QueryRecord, Unit
+from .unit import HOST, HOSTED, SOURCE, QueryRecord, Unit
 
 MOST_UNITS = 8192
 OWNERS = 0  # of key groups in a query; 0: as many as workers
@@ -274,7 +274,7 @@ class NodeEngine:
         with self._lock:
             self.check()
             self._queries.update((number, query) for number in query.units)
-            kinds = (SOURCE, READER)
+            kinds = (SOURCE, *HOSTED)
             timed = [n for n, unit in query.units.items() if unit.placed.kind in kinds]
             self._timed_numbers.update(timed)
             self._tell_timed()

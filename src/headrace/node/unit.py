@@ -135,6 +135,7 @@ class Unit:
     place: i64  # of an owner: of the last row that it has worked on,
     told: i64  # and the last one that was told
     wake_at: i64 = line()  # run it again then, in ns; 0: no need
+    patience: i64  # of a hosted unit: until when it waits for more rows, in ns; 0: it does not
     finished: i64
     seen: i64  # ns: the end of its last run
     begun: i64  # the kernel has been called for the slice in work
