@@ -95,6 +95,8 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--batch-rows", type=count, help="the most rows of a micro-batch")
     run.add_argument("--trigger", metavar="TIME", help="between micro-batches, e.g. '5 seconds'")
     run.add_argument("--workers", type=count, help="threads of the node engine")
+    run.add_argument("--memory", type=count, metavar="BYTES", help="of the node engine's blocks")
+    run.add_argument("--idle", metavar="TIME", help="after which silent channels hold nothing back")
     run.add_argument("--seconds", type=seconds, help="stop reading after so long")
     run.add_argument("--explain", action="store_true", help="show the plan, and run nothing")
     run.set_defaults(command=_run)

@@ -22,7 +22,7 @@ from rich.table import Table
 
 import headrace as hr
 from headrace import col
-from headrace.handle import Job
+from headrace.handle import AnyJob
 from headrace.job import engine_named
 from headrace.observe.numbers import short
 from headrace.observe.progress import live
@@ -241,7 +241,7 @@ def _clock(microseconds: int) -> str:
     return f"{datetime.datetime.fromtimestamp(microseconds / SECOND, datetime.UTC):%H:%M:%S}"
 
 
-def _verify(job: Job, views: dict[tuple[int, str], int], console: Console) -> bool:
+def _verify(job: AnyJob, views: dict[tuple[int, str], int], console: Console) -> bool:
     progress = job.progress()
     wanted = reference(progress.rows_in)
     right = wanted.views == views and wanted.late == progress.late_rows
@@ -260,7 +260,7 @@ def _verify(job: Job, views: dict[tuple[int, str], int], console: Console) -> bo
 
 
 def _save_plot(
-    job: Job, views: dict[tuple[int, str], int], path: Path, console: Console, where: str
+    job: AnyJob, views: dict[tuple[int, str], int], path: Path, console: Console, where: str
 ) -> None:
     from headrace.observe.plots import bars_as_text, draw_campaigns
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .observe.process import ProcessUsage, process_usage
 from .plan.explain import explain_plan
+from .plan.nodes import Sink, Source
 from .plan.planner import Plan
 
 STARTING, RUNNING = "starting", "running"
 FINISHED, STOPPED, CANCELLED, FAILED = "finished", "stopped", "cancelled", "failed"
+CANCEL_SECONDS = 1.5  # that a job which is cancelled has to end by itself
 
 
 class Cancelled(BaseException):
@@ -25,11 +27,20 @@ class Cancelled(BaseException):
 class Execution(Protocol):
     """What a job drives: a plan on some engine."""
 
-    sources: Any
-    sinks: Any
+    @property
+    def sources(self) -> Sequence[Source]:
+        """Where it reads."""
+
+    @property
+    def sinks(self) -> Mapping[str, Sink]:
+        """Where it writes, by name."""
 
     def run(self, turn: Callable[[], bool]) -> bool:
-        """Run until the sources end (True) or `turn`, called again and again, says stop."""
+        """Run until the sources end (True) or `turn`, called again and again, says stop (False).
+
+        What `turn` raises ends the run at once: nothing is committed any more, and what cannot be
+        had back yet, since a call into Python or a kernel has not returned, is not waited for.
+        """
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """What each operator has done."""
@@ -39,6 +50,39 @@ class Execution(Protocol):
 
     def sample(self) -> None:
         """Measure the operators inside kernels from now on."""
+
+
+class AnyJob(Protocol):
+    """The face of a job, whatever engine it runs on: `Job`, or Spark's."""
+
+    plan: Plan
+    status: str
+    error: BaseException | None
+
+    @property
+    def is_over(self) -> bool:
+        """Has it ended, whatever way?"""
+
+    def explain(self) -> str:
+        """The plan before and after rewriting, and its stages."""
+
+    def progress(self) -> Any:
+        """How far the job is: rows, rates, and the same for every operator."""
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """What each operator has done."""
+
+    def latency(self) -> dict[str, Any]:
+        """How long rows took, where the engine measures it."""
+
+    def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
+        """Read no more; what was read is finished and committed. drain=False: as `cancel`."""
+
+    def cancel(self, timeout: float | None = None) -> bool:
+        """End the job at once; what is not committed is thrown away."""
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the job; is it over? The error of a job that failed is raised."""
 
 
 @dataclass(frozen=True)
@@ -64,15 +108,18 @@ class Job:
         execution: Execution,
         seconds: float | None = None,
         watch: Callable[[Job], None] | None = None,
+        engine: object = None,
     ) -> None:
+        """`engine` lives as long as the job is not over."""
         self.plan, self.status = planned, STARTING
         self.error: BaseException | None = None
         self._execution, self._seconds, self._watch = execution, seconds, watch
         self._started = time.perf_counter()
         self._ended: float | None = None
         self._stopping = self._cancelling = False
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._engine = engine
+        self._ending, self._over = threading.Lock(), threading.Event()
+        self._thread: threading.Thread | None = None  # that it runs on
 
     def __repr__(self) -> str:
         return f"Job({self.status}, {self.progress().rows_in:,} rows in)"
@@ -97,12 +144,30 @@ class Job:
         if not drain:
             return self.cancel(timeout)
         self._stopping = True
-        return self._over.wait(timeout or 0.0)
+        return self._await(timeout)
 
     def cancel(self, timeout: float | None = None) -> bool:
-        """End the job at once; what sinks have not committed is thrown away. Else as `stop`."""
-        self._cancelling = True
-        return self._over.wait(timeout or 0.0)
+        """End the job at once; what sinks have not committed is thrown away. Else as `stop`.
+
+        Within two seconds it is over, whatever it does: a call of a connector or of a function that
+        does not return by then is left alone, and what it brings is thrown away.
+        """
+        with self._ending:
+            first, self._cancelling = not self._cancelling, True
+        if first and not self.is_over:
+            name = "headrace-cancel"
+            threading.Thread(target=self._see_the_end, name=name, daemon=True).start()
+        return self._await(timeout)
+
+    def _see_the_end(self) -> None:
+        """Of a job that is cancelled: it ends by itself, unless its thread is held up."""
+        if not self._over.wait(CANCEL_SECONDS):
+            self._end(CANCELLED)
+
+    def _await(self, timeout: float | None) -> bool:
+        """Wait, but not for oneself: the callbacks of a job may end it."""
+        own = self._thread is threading.current_thread()
+        return self._over.wait(0.0 if own or timeout is None else timeout)
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait for the end of the job, at most `timeout` seconds; is it over?
@@ -170,7 +235,8 @@ class Job:
         return self
 
     def run(self) -> Job:
-        """Run on this thread, to the end. The first Ctrl-C drains, the second one interrupts."""
+        """Run on this thread, to the end. The first Ctrl-C drains, the second one cancels, and is
+        raised."""
         with _interrupts_stop(self):
             self._run()
         if self.error is not None:
@@ -178,30 +244,44 @@ class Job:
         return self
 
     def _run_quietly(self) -> None:
-        try:
+        with suppress(BaseException):  # await_termination raises it
             self._run()
-        except BaseException as error:  # await_termination raises it
-            self.error = self.error or error
 
     def _run(self) -> None:
-        self.status = RUNNING
+        status = FAILED
+        error: BaseException | None = None
+        self._thread = threading.current_thread()
+        with self._ending:
+            self.status = self.status if self.is_over else RUNNING
         try:
             if self._watch is not None:
                 self._watch(self)  # a short run may be over before it is asked to stop
             ended = self._execution.run(self._turn)
-            self.status = FINISHED if ended else STOPPED
+            status = FINISHED if ended else STOPPED
         except Cancelled:
-            self.status = CANCELLED
-        except Exception as error:
+            status = CANCELLED
+        except Exception as raised:
             from .stage.failure import shortened
 
-            self.status, self.error = FAILED, shortened(error)
-        except BaseException as error:
-            self.status, self.error = FAILED, error
+            if self._cancelling:  # whatever came of it
+                status = CANCELLED
+            else:
+                error = shortened(raised)
+        except BaseException as raised:  # of a second Ctrl-C, mostly
+            error = raised
+            status = CANCELLED if isinstance(raised, KeyboardInterrupt) else FAILED
             raise
         finally:
-            self._ended = time.perf_counter()
-            self._over.set()
+            self._end(status, error)
+
+    def _end(self, status: str, error: BaseException | None = None) -> None:
+        """The job is over; what comes later, where it was not waited for, does not count."""
+        with self._ending:
+            if not self.is_over:
+                self.status, self.error = status, error
+                self._ended = time.perf_counter()
+                self._over.set()
+            self._engine = None
 
     def _turn(self) -> bool:
         """Called again and again by the run: shall it stop?"""
@@ -222,7 +302,7 @@ def _interrupts_stop(job: Job) -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
 
     def stop(number: int, frame: Any) -> None:
-        job.stop()
+        job._stopping = True  # no lock: this thread may be anywhere
         signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, stop)

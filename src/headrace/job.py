@@ -11,10 +11,14 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .handle import Execution, Job
+from .handle import AnyJob, Execution, Job
+from .options import ENGINES, check_options, honoured, idle_microseconds
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
 from .plan.nodes import Node
@@ -65,16 +69,14 @@ def explain(
     >>> [line for line in said.splitlines() if "driver" in line]
     ['  writes  sink_1: collect, on the driver; its rows cross: n: int64']
     """
-    made = planned(outputs, fuse=fuse, prune=prune)
     engine = engine_named(engine)
+    check_options(engine, shards=shards)
+    made = planned(outputs, fuse=fuse, prune=prune)
     if engine != "spark":
         return explain_plan(made, owned=engine == "node")
     from .spark import explain_on_spark
 
     return explain_on_spark(made, shards)
-
-
-ENGINES = ("spark", "node", "thread")
 
 
 def engine_named(engine: str | None) -> str:
@@ -110,7 +112,7 @@ def run(
     batch_rows: int | None = None,
     trigger: str | None = None,
     idle: Any = None,
-) -> Any:
+) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
     Ctrl-C stops reading; what was read is finished and committed.
@@ -140,73 +142,61 @@ def run(
         batch_rows: On Spark, the most rows of a micro-batch.
         trigger: On Spark, the least time between two micro-batches, e.g. "5 seconds", or
             "available now" to stop when streaming DataFrames have given what they had.
-        idle: On Spark, a time such as "30s": a channel that brings nothing for so long holds no
-            windows back any more, and what it brings then may be late.
+        idle: On Spark and on the node engine, a time such as "30s": a channel that brings nothing
+            for so long holds no windows back any more, and what it brings then may be late.
+
+    An option that the engine does not honour is an error (`headrace.options`).
     """
-    engine = engine_named(engine)
-    of_node = {"workers": workers, "memory": memory}
-    of_spark = {"master": master, "checkpoint": checkpoint, "session": session, "shards": shards}
-    of_spark |= {"batch_rows": batch_rows, "trigger": trigger, "idle": idle}
-    _check_options(engine, of_node, of_spark)
-    _check_sizes(workers, capacity)
+    options = _Options(
+        engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
+        checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
+        trigger=trigger, idle=idle,
+    )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune)
     try:
-        if engine == "spark":
-            return _on_spark(made, capacity, compiled, of_spark).finish(seconds, watch)
-        execution = _execution(made, engine, workers, capacity, compiled, memory)
-        return Job(made, execution, seconds, watch).run()
+        if options.engine == "spark":
+            return options.on_spark(made).finish(seconds, watch)
+        return Job(made, options.execution(made), seconds, watch).run()
     except Exception as error:
         from .stage.failure import shortened
 
         raise shortened(error) from None
 
 
-def _execution(
-    made: Plan,
-    engine: str,
-    workers: int | None,
-    capacity: int | None,
-    compiled: bool,
-    memory: int | None,
-) -> Execution:
-    """A plan on this thread, or on threads of its own.
+class _Options:
+    """How and where a plan is to run, checked.
 
     Engines bring the compiler: they are loaded when one is used, since a process that only plans
     does without.
     """
-    if engine == "thread":
-        from .thread import ThreadRun
 
-        return ThreadRun(made, capacity or DEFAULT_CAPACITY, compiled)
-    from .node.loop import loop
+    def __init__(self, engine: str, capacity: int | None, compiled: bool, **given: Any) -> None:
+        self.engine, self._compiled = engine, compiled
+        self._given = honoured(engine, **given)
+        _check_sizes(given["workers"], capacity)
+        if "idle" in self._given:
+            self._given["idle"] = idle_microseconds(self._given["idle"])
+        self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
-    if compiled:
-        loop()  # before the compiler is loaded here
-    from .node.engine import OwnEngine
+    def execution(self, made: Plan) -> Execution:
+        """A plan on this thread, or on threads of its own."""
+        if self.engine == "thread":
+            from .thread import ThreadRun
 
-    return OwnEngine(made, workers, capacity or NODE_CAPACITY, memory, compiled)
+            return ThreadRun(made, self._capacity, self._compiled)
+        from .node.loop import loop
 
+        if self._compiled:
+            loop()  # before the compiler is loaded here
+        from .node.engine import OwnEngine
 
-def _on_spark(
-    made: Plan, capacity: int | None, compiled: bool, options: dict[str, Any]
-) -> SparkJob:
-    from .spark import start as start_on_spark
+        return OwnEngine(made, self._capacity, self._compiled, **self._given)
 
-    return start_on_spark(made, capacity=capacity or DEFAULT_CAPACITY, compiled=compiled, **options)
+    def on_spark(self, made: Plan) -> SparkJob:
+        """A plan on Spark, which has begun."""
+        from .spark import start as start_on_spark
 
-
-def _check_options(engine: str, of_node: dict[str, Any], of_spark: dict[str, Any]) -> None:
-    """An option that an engine cannot honour is a ValueError: it is never left out in silence."""
-    for owner, options in (("node", of_node), ("spark", of_spark)):
-        for name, value in options.items():
-            if value is not None and engine != owner:
-                raise ValueError(
-                    f'{name}= is an option of engine="{owner}", and this is engine="{engine}"'
-                    f"{_INSTEAD.get((engine, name), '')}"
-                )
-
-
-_INSTEAD = {("spark", "workers"): '; how many cores to use is said by master="local[4]"'}
+        return start_on_spark(made, capacity=self._capacity, compiled=self._compiled, **self._given)
 
 
 def _check_sizes(workers: int | None, capacity: int | None) -> None:
@@ -218,13 +208,13 @@ def _check_sizes(workers: int | None, capacity: int | None) -> None:
 
 def start(
     *outputs: Output,
-    engine: str = "node",
     fuse: str = "auto",
     prune: bool = True,
     capacity: int | None = None,
     compiled: bool = True,
     seconds: float | None = None,
     watch: Callable[[Any], None] | None = None,
+    engine: str | None = "node",
     workers: int | None = None,
     memory: int | None = None,
     master: str | None = None,
@@ -234,7 +224,7 @@ def start(
     batch_rows: int | None = None,
     trigger: str | None = None,
     idle: Any = None,
-) -> Any:
+) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
     The arguments are those of `run`. On Spark, "at once" is when Spark itself has started.
@@ -246,18 +236,15 @@ def start(
     >>> job.await_termination(60), job.status, collected.result()["n"].to_pylist()
     (True, 'finished', [1, 4, 9])
     """
-    engine = engine_named(engine)
-    of_node = {"workers": workers, "memory": memory}
-    of_spark = {"master": master, "checkpoint": checkpoint, "session": session, "shards": shards}
-    of_spark |= {"batch_rows": batch_rows, "trigger": trigger, "idle": idle}
-    _check_options(engine, of_node, of_spark)
-    _check_sizes(workers, capacity)
+    options = _Options(
+        engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
+        checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
+        trigger=trigger, idle=idle,
+    )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune)
-    if engine == "spark":
-        job = _on_spark(made, capacity, compiled, of_spark)
-        return job.drive_in_background(seconds, watch)
-    execution = _execution(made, engine, workers, capacity, compiled, memory)
-    return Job(made, execution, seconds, watch).start()
+    if options.engine == "spark":
+        return options.on_spark(made).drive_in_background(seconds, watch)
+    return Job(made, options.execution(made), seconds, watch).start()
 
 
 class Engine:
@@ -285,7 +272,10 @@ class Engine:
         if run_us is not None and run_us < 0:
             raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
         self._engine = NodeEngine(workers, run_ns=None if run_us is None else int(run_us * 1000))
+        self._lock = threading.Lock()
         self.jobs: list[Job] = []  # that are not over
+        # its threads know the engine inside, not this one: a job that runs keeps it alive
+        weakref.finalize(self, self._engine.leave).atexit = False
 
     @property
     def workers(self) -> int:
@@ -313,24 +303,32 @@ class Engine:
         seconds: float | None = None,
         watch: Callable[[Any], None] | None = None,
         memory: int | None = None,
+        idle: Any = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
-        memory: a budget for its blocks, in bytes.
+        memory: a budget for its blocks, in bytes. The others are those of `run`.
         """
         made = planned(outputs, fuse=fuse, prune=prune)
         _check_sizes(None, capacity)
-        execution = self._engine.query(made, capacity or NODE_CAPACITY, memory)
-        job = Job(made, execution, seconds, watch)
-        self.jobs = [known for known in self.jobs if not known.is_over] + [job]
+        patience = idle_microseconds(idle)
+        execution = self._engine.query(made, capacity or NODE_CAPACITY, memory, patience)
+        job = Job(made, execution, seconds, watch, engine=self)
+        with self._lock:  # `close` sees the job, or the job sees that it is closed
+            self._engine.check()
+            self.jobs = [known for known in self.jobs if not known.is_over] + [job]
         return job.start()
 
     def close(self, timeout: float = 10.0) -> None:
-        """Cancel the jobs that still run, and end the workers."""
-        for job in self.jobs:
-            job.cancel()
-        for job in self.jobs:
-            job.cancel(timeout)
+        """Cancel the jobs that still run, and end the workers; from any thread, also of a job."""
+        with self._lock:
+            jobs = self.jobs
+            for job in jobs:
+                job.cancel()
+            self._engine.refuse()
+        deadline = time.monotonic() + timeout
+        for job in jobs:
+            job.cancel(max(0.0, deadline - time.monotonic()))
         self._engine.close()
 
     def __enter__(self) -> Engine:

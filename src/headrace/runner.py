@@ -12,6 +12,7 @@ from typing import Any
 from .job import engine_named, explain
 from .job import run as run_job
 from .observe.progress import live
+from .options import OPTIONS
 from .plan.errors import HeadraceError
 from .spark.shipment import FILE_MODULE
 from .write import Output
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.explain:
         print(explain(*outputs, engine=engine, shards=options.shards))
         return 0
-    names = ("master", "checkpoint", "shards", "batch_rows", "trigger", "workers", "seconds")
+    names = ("seconds", *(name for name in OPTIONS if hasattr(options, name)))
     given: dict[str, Any] = {name: getattr(options, name) for name in names}
     with live(options.file.stem) as watch:
         job = run_job(*outputs, engine=engine, watch=watch, **given)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
+
+import pyarrow as pa
 
 from .connect.delivery import Delivery
 from .plan.connector import Reader
@@ -15,6 +18,8 @@ from .stage.units import sampling_of
 
 POLL_ROWS = 1 << 18
 POLL_SECONDS = 0.05
+FIRST_ROWS = 64  # that are worked on at a time, until it is known how long they take:
+STEP_SECONDS = 0.1  # about so long, since nobody can end a run in the middle of it
 
 
 class ThreadRun:
@@ -26,6 +31,7 @@ class ThreadRun:
         self.sinks = {n.name: n for n in plan.whole.roots if isinstance(n, Sink)}
         self._delivery = Delivery(self.sinks)
         self._channels: list[tuple[Source, str, Reader]] = []
+        self._rows = FIRST_ROWS
         self._sampling = sampling_of(self._stage.units)
         self.sample = self._sampling.start
 
@@ -38,14 +44,18 @@ class ThreadRun:
             self._open()
             while self._channels and not turn():
                 for channel in list(self._channels):
-                    self._read(channel)
+                    self._read(channel, turn)
                 self._delivery.commit_if_due()
             self._drain()
             self._delivery.commit()
-            return not self._channels
+            ended = not self._channels
         except BaseException:
+            self._sampling.stop()
             self._delivery.abort()
             raise
+        else:
+            self._sampling.close()
+            return ended
         finally:
             self._close()
 
@@ -67,23 +77,41 @@ class ThreadRun:
                 reader = node.connector.open(channel, None, None, names, node.predicate)
                 self._channels.append((node, channel, reader))
 
-    def _read(self, entry: tuple[Source, str, Reader]) -> None:
+    def _read(self, entry: tuple[Source, str, Reader], turn: Callable[[], bool]) -> None:
         node, channel, reader = entry
         batch = reader.poll(POLL_ROWS, POLL_SECONDS / len(self._channels))
         if batch.rows is not None and batch.rows.num_rows:
-            self._stage.push(node.name, batch.rows, channel)
+            self._work_on(node.name, batch.rows, channel, turn)
         if batch.ended:
             self._stage.end(node.name, channel)
             self._channels.remove(entry)
             reader.close()
         self._drain()
 
+    def _work_on(
+        self, name: str, rows: pa.RecordBatch, channel: str, turn: Callable[[], bool]
+    ) -> None:
+        """Push rows, a few at a time if they take long: what `turn` raises ends the run soon."""
+        start = 0
+        while start < rows.num_rows:
+            some = rows.slice(start, self._rows)
+            begun = time.monotonic()
+            self._stage.push(name, some, channel)
+            self._drain()
+            took = time.monotonic() - begun
+            if took > 2 * STEP_SECONDS:
+                self._rows = max(1, int(some.num_rows * STEP_SECONDS / took))
+            elif took < STEP_SECONDS / 2:
+                self._rows = min(2 * self._rows, POLL_ROWS)
+            start += some.num_rows
+            if start < rows.num_rows:
+                turn()
+
     def _drain(self) -> None:
         for name, block in self._stage.pull():
             self._delivery.write(name, as_arrow(block))
 
     def _close(self) -> None:
-        self._sampling.close()
         for _, _, reader in self._channels:
             reader.close()
         for node in self.sources:

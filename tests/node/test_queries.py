@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.choices import Seeded
 from tests.counts import count
+from tests.node.fed import reached
 
 import headrace as hr
 from headrace import col
@@ -56,8 +57,7 @@ def test_queries_come_and_go():
         assert threading.active_count() <= threads_before + MOST_WAITING  # of the host
         assert files() <= files_before
         assert not engine.jobs or all(job.is_over for job in engine.jobs)
-    left = [thread for thread in threading.enumerate() if thread.name.startswith("headrace")]
-    assert not left
+    assert reached(lambda: not any(t.name.startswith("headrace") for t in threading.enumerate()))
 
 
 def _one_sequence(engine, random):
@@ -159,7 +159,7 @@ def test_markers_go_from_source_to_sink_also_without_rows():
     every = numbers.write.collect(name="every")
     begun = time.monotonic()
     job = hr.start(kept, every, engine="node", workers=2, compiled=False)
-    _await(lambda: job.latency()["marker"].count >= 12)
+    assert reached(lambda: job.latency()["marker"].count >= 12)
     periods = (time.monotonic() - begun) / 0.05
     splits = job.latency()["block"].count
     assert job.stop(timeout=SECONDS)
@@ -192,13 +192,6 @@ def test_markers_go_between_the_blocks_of_a_long_split():
         assert latency["block"].count <= 2  # the split, and maybe its end
         assert latency["marker"].count > 2
         assert set(latency) == {"block", "window", "marker"}
-
-
-def _await(reached):
-    deadline = time.monotonic() + SECONDS
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": -3}, {"capacity": 0}])

@@ -65,18 +65,9 @@ def test_a_job_in_the_background_that_fails(session):
 
 
 @pytest.mark.parametrize("run", [hr.run, hr.start])
-def test_options_that_an_engine_has_not(run):
-    output = source().write.null()
-    for name, value in (("workers", 2), ("memory", 1 << 20)):
-        with pytest.raises(ValueError, match=rf'{name}= is an option of engine="node".*"spark"'):
-            run(output, engine="spark", **{name: value})
-        with pytest.raises(ValueError, match=rf'{name}= is an option of engine="node".*"thread"'):
-            run(output, engine="thread", **{name: value})
-    for name in ("master", "checkpoint", "session", "shards", "batch_rows", "trigger", "idle"):
-        with pytest.raises(ValueError, match=rf'{name}= is an option of engine="spark"'):
-            run(output, engine="node", **{name: 1})
+def test_shards_that_cannot_be(run):
     with pytest.raises(ValueError, match="there is at least one"):
-        run(output, engine="spark", shards=0)
+        run(source().write.null(), engine="spark", shards=0)
 
 
 # ---- what a terminal shows ---------------------------------------------------------------------

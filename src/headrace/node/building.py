@@ -146,8 +146,11 @@ class Building:
 
     def _unit(self, unit: Made, outs: list[list[Any]]) -> None:
         record, placed = unit.record, unit.placed
-        ctypes.memmove(record.address, self._blank.address, Unit.size)
-        record.kind, record.number = placed.kind, unit.number
+        blank = Unit.allocate()
+        ctypes.memmove(blank.address, self._blank.address, Unit.size)
+        blank.number = unit.number  # never another one: a worker may still be leaving the unit
+        ctypes.memmove(record.address, blank.address, Unit.size)
+        record.kind = placed.kind
         record.watermark, record.seen = NEVER, time.monotonic_ns()
         record.hosted = placed.kind in HOSTED
         self._edges(unit)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.plan.connector import Reader, Rounds
@@ -25,7 +26,7 @@ from headrace.stage.memory.calls import address_of
 from .blocks import FeedUsers
 from .life import Life
 from .pace import new_pace
-from .splits import ChannelFeed, MarkerClock, Offer, SplitsRecord, Timer
+from .splits import LATER, ChannelFeed, MarkerClock, Offer, SplitsRecord, Timer
 
 POLL_ROWS = 1 << 20
 POLL_BYTES = 64 << 20  # of a batch, as far as the one before it tells
@@ -96,6 +97,7 @@ class Channel:
         self._clock: SourceClock | None = None
         self.times: ComputedTimes | None = None
         record.source, record.reader, record.time, record.largest = number, -1, -1, NEVER
+        record.silent_at = LATER
         if source.clock is not None:
             self._clock = SourceClock(source, capacity, life.compiles)
             record.clock = self._clock.address
@@ -112,8 +114,11 @@ class Channel:
 
     def start(self) -> None:
         """Its rows are due from now on."""
+        moment = time.monotonic_ns()
         if self._pace is not None:
-            self._pace.start = time.monotonic_ns()
+            self._pace.start = moment
+        if self.record.idle:
+            self.record.silent_at = moment + self.record.idle
 
     def poll(self) -> int:
         """Read the next batch and offer it: 0; or ns after which there may be one."""
@@ -123,6 +128,7 @@ class Channel:
         if rows is not None and rows.num_rows:
             self._rows = max(1, min(POLL_ROWS, POLL_BYTES * rows.num_rows // max(rows.nbytes, 1)))
         elif batch.ended:
+            self.record.ending = 1
             rows = self._layout.arrow_schema.empty_table().to_batches()
             rows = rows[0] if rows else pa.RecordBatch.from_pylist([], self._layout.arrow_schema)
         else:
@@ -192,6 +198,15 @@ class Channels:
     def compute_times(self) -> bool:
         """Has a channel times that are computed?"""
         return any(channel.times is not None for channel in self.all)
+
+    def idle_beside(self, peers: np.ndarray, count: int, idle: int) -> None:
+        """Carry along what is silent for `idle` ns; `peers`: the addresses of all channels whose
+        rows meet somewhere."""
+        self._peers = peers
+        self.shared.peers, self.shared.peer_count = peers.ctypes.data, count
+        for channel in self.all:
+            if channel.source.clock is not None:
+                channel.record.idle = idle
 
     def close(self) -> None:
         """Read no more."""

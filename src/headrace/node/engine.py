@@ -6,7 +6,8 @@ out only for memory and for the error of a row. What calls Python runs on thread
 
 The memory of a query that ends is unmapped when all its units are *home*: no thread runs them. One
 that is not, because its kernel takes long for a row or its connector blocks, does not hold up the
-end of the query: what the unit still uses goes to the *graveyard*, and is freed when it comes home.
+end of the query: what the unit still uses goes to the *graveyard*, and is freed when it comes home,
+by a thread that is there for as long as the graveyard is not empty.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from headrace.plan.errors import HeadraceError
 from headrace.plan.planner import Plan
 
 from .allocator import Allocator
-from .claims import IDLE, RUNNING, UnitState
+from .claims import IDLE, UnitState
 from .free_list import NO_UNIT, new_free_list
 from .hosts import Hosts
 from .life import Life
@@ -40,12 +41,13 @@ from .unit import HOST, HOSTED, SOURCE, QueryRecord, Unit
 MOST_UNITS = 8192
 OWNERS = 0  # of key groups in a query; 0: as many as workers
 RUN_NS = 200_000  # of a run, about; 0: as long as there is work
-INTERPRETED_RUN_NS = 0
+INTERPRETED_RUN_NS = 100_000_000
 SCHEDULER: Any = Near
 CONTROL = -1  # the number of the control thread; those of host threads are below
-JOIN_SECONDS = 2.0
+CLOSE_SECONDS = 0.4  # that `close` waits for threads, in all; most end at once
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
-HOME_SECONDS = 1.0  # that the end of a query waits for its units; most come home at once
+HOME_SECONDS = 0.2  # that the end of a query waits for its units; most come home at once
+TIDY_SECONDS = 0.05  # between two looks at the graveyard, where there is something in it
 
 
 class EngineError(HeadraceError):
@@ -109,14 +111,15 @@ class NodeEngine:
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
-        self.hosts = Hosts(self.life, self._worker, self._serve)
+        self.hosts = Hosts(self.life, self._worker, self._serve, self.close)
         self._graveyard: list[Remains] = []
+        self._tidying: threading.Thread | None = None
         self._closed = False
         self._warming: threading.Thread | None = None
 
     def _prepare(self) -> None:
-        """Put hooks of the present life in force. Interpreted, a run is mostly the loop itself, and
-        bounding it by what it costs would leave a row for each."""
+        """Put hooks of the present life in force. Interpreted, a run is mostly the loop itself, so
+        it gets more time; it has a bound, since kernels may take long for a row."""
         self._record.run_ns = self._run_ns if self.life.is_compiled else INTERPRETED_RUN_NS
         self._record.workers.hooks = self._hooks(self._scheduler)
         self._record.hosts.hooks = self._hooks(self._host_scheduler)
@@ -150,7 +153,7 @@ class NodeEngine:
         `scheduler` has `hooks` and `memory`, as `Near` has.
         """
         with self._lock:
-            self._check()
+            self.check()
             old, self._scheduler = self._record.workers.hooks, scheduler
             self._record.workers.hooks = new = self._hooks(scheduler)
         mover = self._worker(CONTROL)
@@ -197,33 +200,51 @@ class NodeEngine:
         self.close()
 
     def close(self) -> None:
-        """Stop the workers and wait for them; those that are in a long run end behind it."""
+        """Cancel what still runs, stop the threads and wait for them, but not for long: those that
+        are in a long run, or in a call that blocks, end behind it. From any thread, also of ours.
+        """
+        deadline = time.monotonic() + CLOSE_SECONDS
+
+        def left() -> float:
+            return max(0.0, deadline - time.monotonic())
+
         with self._lock:
             self._closed = True
             queries = set(self._queries.values())
         for query in queries:
             query.fail(EngineError("the engine was closed"))
         for query in queries:
-            query.await_end(JOIN_SECONDS)
+            query.await_end(left())
         self._allocator.close()
-        if self._warming is not None:
-            self._warming.join(JOIN_SECONDS)
         with self.hosts.engine_entered():
             self.life.stop_all(self._record)
-        self.hosts.close(JOIN_SECONDS)
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(JOIN_SECONDS)
+        self.hosts.close(left())
+        for thread in (*self._threads, self._warming):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(left())
         self.tidy()
+
+    def leave(self) -> None:
+        """Nobody will need this engine any more: its threads end soon. Takes no lock and waits for
+        nothing, since garbage may be collected anywhere."""
+        self.hosts.leave()
 
     # ---- queries -----------------------------------------------------------------------------
 
-    def query(self, plan: Plan, capacity: int, budget: int | None = None) -> Query:
-        """A query for this engine; it begins when it is run."""
-        self._check()
-        return Query(self, plan, capacity, budget)
+    def query(
+        self, plan: Plan, capacity: int, budget: int | None = None, idle: int | None = None
+    ) -> Query:
+        """A query for this engine; it begins when it is run. idle: in microseconds."""
+        self.check()
+        return Query(self, plan, capacity, budget, None if idle is None else max(1, 1000 * idle))
 
-    def _check(self) -> None:
+    def refuse(self) -> None:
+        """Take no more queries."""
+        with self._lock:
+            self._closed = True
+
+    def check(self) -> None:
+        """An engine that cannot take a query is an EngineError."""
         if os.getpid() != self._pid:
             raise EngineError(
                 "this engine belongs to the process that was forked: its threads are not here\n"
@@ -235,7 +256,7 @@ class NodeEngine:
     def take_numbers(self, count: int) -> list[int]:
         """Numbers for units."""
         with self._lock:
-            self._check()
+            self.check()
             if count > len(self._numbers):
                 raise EngineError(
                     f"the query needs {count} units, and {len(self._numbers)} of {MOST_UNITS} are "
@@ -251,7 +272,7 @@ class NodeEngine:
     def add(self, query: Query, memory: Memory) -> None:
         """Let the workers know the units of a query."""
         with self._lock:
-            self._check()
+            self.check()
             self._queries.update((number, query) for number in query.units)
             kinds = (SOURCE, *HOSTED)
             timed = [n for n, unit in query.units.items() if unit.placed.kind in kinds]
@@ -288,8 +309,27 @@ class NodeEngine:
             remains = Remains(units, memory, kept)
             self._graveyard.append(remains)
         deadline = time.monotonic() + HOME_SECONDS
-        while self.tidy() and remains in self._graveyard and time.monotonic() < deadline:
+        while self.tidy() and remains in self._graveyard:
+            if time.monotonic() > deadline:
+                self._tidy_later()
+                return
             time.sleep(0.0005)
+
+    def _tidy_later(self) -> None:
+        with self._lock:
+            if self._graveyard and self._tidying is None:
+                name = "headrace-graveyard"
+                self._tidying = threading.Thread(target=self._keep_tidy, name=name, daemon=True)
+                self._tidying.start()
+
+    def _keep_tidy(self) -> None:
+        while True:
+            self.tidy()
+            with self._lock:
+                if not self._graveyard:
+                    self._tidying = None
+                    return
+            time.sleep(TIDY_SECONDS)
 
     def tidy(self) -> bool:
         """Free what the units that have come home since have used; is anything left?"""
@@ -309,10 +349,14 @@ class NodeEngine:
 
     def _are_home(self, numbers: Iterable[int]) -> bool:
         """Is no unit claimed or listed? Asked twice: one may make another ready that was looked at
-        before."""
-        if not any(thread.is_alive() for thread in self._threads):
-            return all(not self._states[n].state & RUNNING for n in numbers) or not self._threads
-        return all(self._states[number].state == IDLE for number in numbers)
+        before. In a closed engine a unit is also home when no thread is left to run it."""
+        gone = self._closed and not any(thread.is_alive() for thread in self._threads)
+        hosts_gone = self._closed and not self.hosts.are_alive
+        return all(
+            self._states[number].state == IDLE
+            or (hosts_gone if self.table[number].hosted else gone)
+            for number in numbers
+        )
 
     def _tell_timed(self) -> None:
         self._timed[: len(self._timed_numbers)] = sorted(self._timed_numbers)
@@ -388,13 +432,15 @@ class OwnEngine:
     def __init__(
         self,
         plan: Plan,
-        workers: int | None,
         capacity: int,
-        budget: int | None,
         compiled: bool = True,
+        *,
+        workers: int | None = None,
+        memory: int | None = None,
+        idle: int | None = None,
     ) -> None:
         self._engine = NodeEngine(workers, compiled)
-        self._query = self._engine.query(plan, capacity, budget)
+        self._query = self._engine.query(plan, capacity, memory, idle)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
         self.sample, self.owners = self._query.sample, self._query.owners

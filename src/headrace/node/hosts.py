@@ -23,20 +23,22 @@ MOST_WAITING = 4  # threads
 
 
 class Hosts:
-    """The threads. `serve(unit)` does in Python what a hosted unit asks for."""
+    """The threads. `serve(unit)` does in Python what a hosted unit asks for; `end()` closes the
+    engine, when it was left."""
 
     def __init__(
         self,
         life: Life,
         make_worker: Callable[[int], Any],
         serve: Callable[[int], None],
+        end: Callable[[], None],
     ) -> None:
-        self._life, self._make_worker, self._serve = life, make_worker, serve
+        self._life, self._make_worker, self._serve, self._end = life, make_worker, serve, end
         self._lock = threading.Lock()  # guards what follows
         self._threads: list[threading.Thread] = []
         self._waiting = 0
         self._made = 0
-        self._closed = False
+        self._closed = self._left = False
         self._entry = threading.Condition()  # who is inside the interpreted engine, and who may be
         self._inside, self._shut = 0, False
 
@@ -64,6 +66,16 @@ class Hosts:
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
+
+    def leave(self) -> None:
+        """Nobody needs the engine any more; a thread that waits will notice, and close it."""
+        self._left = True
+
+    @property
+    def are_alive(self) -> bool:
+        """Is there a thread that may run a unit?"""
+        with self._lock:
+            return any(thread.is_alive() for thread in self._threads)
 
     # ---- the two lives -----------------------------------------------------------------------
 
@@ -98,7 +110,7 @@ class Hosts:
     # ---- a thread ----------------------------------------------------------------------------
 
     def _run(self, worker: Any) -> None:
-        while True:
+        while not self._is_over():
             with self.engine_entered():
                 compiled = self._life.is_compiled
                 ns = WAIT_NS if compiled else 0
@@ -106,8 +118,8 @@ class Hosts:
             if unit == NO_UNIT:
                 if not compiled:
                     time.sleep(INTERPRETED_NS / 1e9)
-                if self._is_over():
-                    return
+                if self._left and not self._closed:
+                    self._end()
                 continue
             with self._lock:
                 self._waiting -= 1

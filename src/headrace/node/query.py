@@ -21,6 +21,7 @@ from .building import Building, Made
 from .channels import Channels
 from .graph import Graph
 from .histogram import Histogram, Latencies
+from .idling import idle_together
 from .life import Life
 from .memory import Memory
 from .port import pending
@@ -48,8 +49,12 @@ TURN_SECONDS = 0.1
 class Query:
     """A plan that runs on an engine; `Engine.query` makes it."""
 
-    def __init__(self, engine: Any, plan: Plan, capacity: int, budget: int | None) -> None:
-        self._engine, self.owners = engine, engine.owners
+    def __init__(
+        self, engine: Any, plan: Plan, capacity: int, budget: int | None, idle: int | None = None
+    ) -> None:
+        """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
+        that brings nothing."""
+        self._engine, self._idle, self.owners = engine, idle, engine.owners
         self._life: Life = engine.life
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
@@ -66,7 +71,7 @@ class Query:
         self._open_sinks = len(self.sinks)
         self._lock, self._looking = threading.Lock(), threading.Lock()
         self._over, self._ended = threading.Event(), threading.Event()
-        self._is_run = False
+        self._thread: threading.Thread | None = None  # that it is run on
         self._channels: dict[int, Channels] = {}  # by the number of their stage
         self._error: BaseException | None = None
         self._stopped = False
@@ -85,12 +90,11 @@ class Query:
 
         Gives whether the sources ended. Errors of units are raised here.
         """
-        self._is_run = True
+        self._thread = threading.current_thread()
         try:
-            self._start()
+            self._start(turn)
             while not self._over.wait(TURN_SECONDS):
                 self._delivery.commit_if_due()
-                self._engine.tidy()
                 if turn() and not self._stopped:
                     self._drain()
         except BaseException as error:
@@ -110,9 +114,11 @@ class Query:
     @property
     def units(self) -> dict[int, Made]:
         """Its units, by number."""
-        return {} if self._made is None else self._made.units
+        made = self._made  # another thread may be taking it away
+        return {} if made is None else made.units
 
-    def _start(self) -> None:
+    def _start(self, turn: Callable[[], bool]) -> None:
+        """Compile, build, and begin to read, unless `turn` raises meanwhile."""
         self._delivery.open()
         self._open_channels()
         numbers = self._engine.take_numbers(len(self._graph.units))
@@ -133,6 +139,7 @@ class Query:
             raise
         self._made = made
         self._life.prepare()
+        turn()  # compiling may have taken long
         self._engine.add(self, self._memory)
         for channels in self._channels.values():
             for channel in channels.all:
@@ -151,6 +158,8 @@ class Query:
                 made = Channels(sources, graph.slots, rows, graph.capacity, self._life)
                 self._channels[stage.number] = made
                 graph.place_readers(stage.number, [channel.is_polled for channel in made.all])
+        if self._idle is not None:
+            idle_together(graph.stages, self._channels, self._idle)
 
     def _wake(self, *kinds: int) -> None:
         self._engine.ready(unit.number for unit in self.units.values() if unit.placed.kind in kinds)
@@ -182,14 +191,17 @@ class Query:
         self._last_metrics = self.metrics()
         with self._looking:
             made, self._made = self._made, None
-        self._engine.remove(self, made.units, self._memory, (made, self._graph))
+        self._engine.remove(self, made.units, self._memory, (made, self))
 
     def _close_readers(self) -> None:
         for channels in self._channels.values():
             channels.close()
 
     def _close(self) -> None:
-        self._sampling.close()
+        if self._error is None:
+            self._sampling.close()
+        else:
+            self._sampling.stop()
         self._close_readers()
         for node in self.sources:
             node.connector.close()
@@ -197,8 +209,10 @@ class Query:
         self._ended.set()
 
     def await_end(self, timeout: float) -> bool:
-        """Wait until a run that was told to end is over."""
-        return not self._is_run or self._ended.wait(timeout)
+        """Wait until a run that was told to end is over, unless it is one's own."""
+        if self._thread in (None, threading.current_thread()):
+            return True
+        return self._ended.wait(timeout)
 
     # ---- what the host does for units --------------------------------------------------------
 

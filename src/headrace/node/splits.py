@@ -22,7 +22,7 @@ from headrace.node.ticks import now
 from headrace.node.unit import FAILED_TIME, FINISHED, GO_ON, HOST, STARVED
 from headrace.stage.blocks.arrow_text import FeedRecord
 from headrace.stage.blocks.layout import BlockRecord
-from headrace.stage.clock import NEVER, ChannelRecord, time_range
+from headrace.stage.clock import FOREVER, NEVER, ChannelRecord, ClockRecord, time_range
 from headrace.stage.memory.atomics import (
     cas,
     fetch_add,
@@ -106,6 +106,8 @@ class ChannelFeed:
     claimed: i64  # rows so far
     shift: i64  # of the times in this round
     wake_at: i64  # ns: ask not before
+    silent_at: i64  # ns: when it has brought nothing for too long
+    ending: i64  # the host has come to its end, and brings no rows with it
     source: i64 = line()  # fixed: its number
     reader: i64  # fixed: the number of the unit that polls it; -1: nobody has to
     clock: i64
@@ -117,6 +119,7 @@ class ChannelFeed:
     span: i64  # and their times are so much later
     count: i64  # of rows in all; -1: no end
     markers: i64  # the MarkerClock of its source
+    idle: i64  # ns that it may bring nothing before others carry it along; 0: as long as it likes
 
 
 @record
@@ -135,6 +138,8 @@ class SplitsRecord:
     channels: i64
     rows: i64  # of a split, at most
     slots: i64  # that claim splits: with one, what it has read is known
+    peers: i64  # addresses of the channels that carry those along that are silent
+    peer_count: i64
 
 
 @record
@@ -191,8 +196,9 @@ def claim(worker, unit, split, draining):
         open += 1
         later = load_relaxed(channel, "wake_at")
         marker_at = load_relaxed(MarkerClock(channel.markers), "at")
-        if min(later, marker_at) > moment and draining == 0:
-            wake = sooner(wake, min(later, marker_at))
+        silent_at = load_relaxed(channel, "silent_at")
+        if min(later, marker_at, silent_at) > moment and draining == 0:
+            wake = sooner(wake, min(later, marker_at, silent_at))
             continue
         if not lock(channel):
             wake = moment + SOON
@@ -201,10 +207,15 @@ def claim(worker, unit, split, draining):
             unlock(channel)
             continue
         split.channel = place
-        if later > moment and draining == 0:  # there are no rows, but a marker is due
-            take_nothing(shared, channel, split)
+        if later > moment and draining == 0:  # no rows, but a marker or a watermark may be due
+            lifted = channel.idle != 0 and lift(shared, channel, moment)
+            if lifted or marker_at <= moment:
+                take_nothing(shared, channel, split)
+                unlock(channel)
+                return GO_ON
             unlock(channel)
-            return GO_ON
+            wake = sooner(wake, min(later, marker_at))
+            continue
         begin_round(channel)
         if channel.offset == channel.end and channel.ended == 0 and draining == 0:
             if not take_offer(worker, channel):
@@ -270,6 +281,40 @@ def take_nothing(shared, channel, split):
 
 
 @compiled
+def is_silent(channel, moment):
+    """Has the channel brought nothing for too long, and is nothing there to be claimed?"""
+    silent_at = load_relaxed(channel, "silent_at")
+    later = load_relaxed(channel, "wake_at")
+    ending = load_relaxed(channel, "ending")
+    return silent_at <= moment and (later > moment or ending != 0)
+
+
+@compiled
+def lift(shared, channel, moment):
+    """Carry a channel along that is ours and silent: its watermark becomes the least of its peers
+    that are not. Has it moved? Where all are silent nothing does."""
+    if not is_silent(channel, moment):
+        return False
+    peers, least = i64s(shared.peers), FOREVER
+    for k in range(shared.peer_count):
+        peer = ChannelFeed(peers[k])
+        over = load_relaxed(peer, "over")
+        if over != 0 or peer.clock == 0 or is_silent(peer, moment):
+            continue
+        largest = load_relaxed(peer, "largest")  # of rows that were claimed, so it holds
+        if largest == NEVER:
+            return False
+        least = min(least, largest - ClockRecord(peer.clock).bound)
+    if least == FOREVER:
+        return False
+    largest = least + ClockRecord(channel.clock).bound
+    if largest <= channel.largest:
+        return False
+    channel.largest = largest
+    return True
+
+
+@compiled
 def begin_round(channel):
     """All rows were claimed, and come again, later."""
     if channel.rounds != 0 and channel.offset == channel.end and channel.end > 0:
@@ -300,6 +345,8 @@ def take_rows(shared, channel, split, draining, moment):
     split.first, split.end, split.fill = channel.offset, channel.offset + count, channel.fill
     split.users, split.clock.largest = 0, channel.largest
     if count > 0:
+        if channel.idle != 0:
+            channel.silent_at = moment + channel.idle
         if channel.timer != 0:
             if not compute_times(channel, split, count):
                 return -1

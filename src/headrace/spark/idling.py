@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.plan.nodes import Received, Source
+from headrace.plan.companies import companies_of
+from headrace.plan.nodes import Source
 
 from .shipment import Shipment
 
@@ -73,12 +74,7 @@ def _keep_least(least: dict[int, int | None], company: int, mark: int | None) ->
 
 def companies(shipment: Shipment) -> dict[str, int]:
     """For each source the number of its company: those whose rows meet somewhere have the same."""
-    company = {stage.number: stage.number for stage in shipment.stages}
-    for stage in shipment.stages:
-        for node in stage.inputs:
-            if isinstance(node, Received):
-                one, other = company[stage.number], company[shipment.sender(node.name).number]
-                company = {k: one if found == other else found for k, found in company.items()}
+    company = companies_of(shipment.stages)
     return {
         node.name: company[stage.number]
         for stage in shipment.stages

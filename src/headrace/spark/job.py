@@ -273,6 +273,9 @@ class SparkJob:
                         shown.end()
                     if watch is not None:
                         watch(self)
+                except KeyboardInterrupt:
+                    self._close("cancelled")
+                    raise
                 except BaseException:
                     self._close("failed")
                     raise

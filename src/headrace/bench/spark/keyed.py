@@ -201,7 +201,7 @@ def _counted(
         if job.progress().batches >= BATCHES:
             job.stop()
 
-    job = hr.run(
+    job: Any = hr.run(
         sample,
         counted.write.null(name="all"),
         engine="spark",

@@ -71,7 +71,7 @@ def run_ours(
     **options: Any,
 ) -> Timed:
     """Our pipeline, to its end."""
-    job = hr.run(
+    job: Any = hr.run(
         output,
         engine="spark",
         session=context.session,

@@ -1,0 +1,101 @@
+"""Which option each engine honours; any other that is given is an error, never left out in silence.
+
+>>> check_options("thread", workers=2, idle=None)
+Traceback (most recent call last):
+headrace.options.OptionError: workers=2: engine="thread" does not know this option
+  fix: it runs on the thread that calls; engine="node" has workers
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .plan.durations import parse_duration
+from .plan.errors import HeadraceError
+from .plan.expression_types import ExpressionError
+
+ENGINES = ("spark", "node", "thread")
+
+
+class OptionError(HeadraceError, ValueError):
+    """An option that an engine cannot honour, or that has no such value."""
+
+
+class Option(NamedTuple):
+    """The engines that honour an option, and for the others the way out."""
+
+    engines: tuple[str, ...]
+    instead: dict[str, str]
+
+
+_CHECKPOINT = 'engine="spark" keeps checkpoints; here a job begins anew each time'
+_SHARDS = "the owners of keys are as many as workers here; leave it out"
+_BATCHES = "there are no micro-batches here; capacity= says how many rows a block has"
+_TRIGGER = "rows are worked on as they come here; leave it out"
+_NO_SPARK = 'there is no Spark here; leave it out, or use engine="spark"'
+
+OPTIONS = {
+    "workers": Option(
+        ("node",),
+        {
+            "thread": 'it runs on the thread that calls; engine="node" has workers',
+            "spark": 'master="local[4]" says how many cores are used',
+        },
+    ),
+    "memory": Option(
+        ("node",),
+        {
+            "thread": 'engine="node" keeps a budget',
+            "spark": "Spark's own settings say it, e.g. spark.executor.memory",
+        },
+    ),
+    "idle": Option(
+        ("node", "spark"),
+        {"thread": 'windows wait for all channels here; engine="node" knows idle='},
+    ),
+    "master": Option(("spark",), {"node": _NO_SPARK, "thread": _NO_SPARK}),
+    "session": Option(("spark",), {"node": _NO_SPARK, "thread": _NO_SPARK}),
+    "checkpoint": Option(("spark",), {"node": _CHECKPOINT, "thread": _CHECKPOINT}),
+    "shards": Option(("spark",), {"node": _SHARDS, "thread": "there is one owner of keys here"}),
+    "batch_rows": Option(("spark",), {"node": _BATCHES, "thread": _BATCHES}),
+    "trigger": Option(("spark",), {"node": _TRIGGER, "thread": _TRIGGER}),
+}  # all others are honoured by every engine
+
+
+def check_options(engine: str, **given: Any) -> None:
+    """An option that is given, not None, and that the engine does not honour is an OptionError."""
+    for name, value in given.items():
+        if value is not None and engine not in OPTIONS[name].engines:
+            raise OptionError(
+                f'{name}={value!r}: engine="{engine}" does not know this option\n'
+                f"  fix: {OPTIONS[name].instead[engine]}"
+            )
+
+
+def honoured(engine: str, **given: Any) -> dict[str, Any]:
+    """Those of the options that the engine honours, after all were checked.
+
+    >>> honoured("node", workers=2, memory=None, idle=None, master=None)
+    {'workers': 2, 'memory': None, 'idle': None}
+    """
+    check_options(engine, **given)
+    return {name: value for name, value in given.items() if engine in OPTIONS[name].engines}
+
+
+def idle_microseconds(idle: Any) -> int | None:
+    """The value of `idle=`; an OptionError where it is no time.
+
+    >>> idle_microseconds("30s")
+    30000000
+    """
+    if idle is None:
+        return None
+    try:
+        patience = parse_duration(idle)
+    except ExpressionError:
+        patience = None
+    if patience is None or patience < 0:
+        raise OptionError(
+            f'idle={idle!r}: this is not a duration\n  fix: give one, as in idle="30s"'
+        )
+    return patience

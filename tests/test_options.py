@@ -1,0 +1,90 @@
+"""No option is left out in silence: an engine honours it, or says that it does not."""
+
+import inspect
+
+import pytest
+
+import headrace as hr
+from headrace import job
+from headrace.cli import main
+from headrace.options import ENGINES, OPTIONS, OptionError
+
+VALUES = {
+    "workers": 2,
+    "memory": 1 << 24,
+    "idle": "1s",
+    "master": "local[1]",
+    "session": object(),
+    "checkpoint": "somewhere",
+    "shards": 2,
+    "batch_rows": 100,
+    "trigger": "1 second",
+}
+REFUSED = [
+    (engine, name)
+    for engine in ENGINES
+    for name, option in OPTIONS.items()
+    if engine not in option.engines
+]
+
+
+def output():
+    return hr.read.memory({"n": [1, 2]}).write.collect()
+
+
+@pytest.mark.parametrize("begin", [hr.run, hr.start])
+@pytest.mark.parametrize(("engine", "name"), REFUSED)
+def test_what_an_engine_does_not_honour_is_refused(begin, engine, name):
+    with pytest.raises(OptionError) as caught:
+        begin(output(), engine=engine, **{name: VALUES[name]})
+    said = str(caught.value)
+    assert said.startswith(f"{name}={VALUES[name]!r}") and f'engine="{engine}"' in said
+    assert "\n  fix: " in said
+
+
+@pytest.mark.parametrize("begin", [hr.run, hr.start])
+@pytest.mark.parametrize("name", [name for name in OPTIONS if "node" in OPTIONS[name].engines])
+def test_what_the_node_engine_honours(begin, name):
+    collected = output()
+    ran = begin(collected, engine="node", compiled=False, **{name: VALUES[name]})
+    assert ran.await_termination(60) and ran.status == "finished"
+    assert collected.result()["n"].to_pylist() == [1, 2]
+
+
+def test_the_table_has_all_options():
+    """Those of `run` and `start` are the same, and each is in the table or honoured by all."""
+    by_all = {"fuse", "prune", "capacity", "compiled", "seconds", "watch", "engine"}
+    found = [
+        [p.name for p in inspect.signature(each).parameters.values() if p.kind == p.KEYWORD_ONLY]
+        for each in (hr.run, hr.start)
+    ]
+    assert found[0] == found[1]
+    assert set(found[0]) == by_all | set(OPTIONS)
+    assert set(VALUES) == set(OPTIONS)
+    for option in OPTIONS.values():
+        assert set(option.instead) == set(ENGINES) - set(option.engines)
+
+
+def test_the_engine_of_the_environment_is_named(monkeypatch):
+    monkeypatch.setenv("HEADRACE_ENGINE", "thread")
+    with pytest.raises(OptionError, match='workers=3: engine="thread"'):
+        hr.run(output(), workers=3)
+
+
+def test_explain_refuses_them_too():
+    with pytest.raises(OptionError, match='shards=2: engine="node"'):
+        job.explain(output(), engine="node", shards=2)
+
+
+@pytest.mark.parametrize("idle", ["soon", 1.5])
+def test_a_time_that_is_none(idle):
+    with pytest.raises(hr.HeadraceError, match="duration"):
+        hr.run(output(), engine="node", idle=idle)
+
+
+def test_the_command_says_it_without_a_traceback(tmp_path, capsys):
+    file = tmp_path / "some.py"
+    file.write_text("import headrace as hr\nout = hr.read.memory({'n': [1]}).write.null()\n")
+    assert main(["run", str(file), "--engine", "thread", "--workers", "2"]) == 1
+    assert 'engine="node" has workers' in capsys.readouterr().err
+    assert main(["run", str(file), "--engine", "node", "--idle", "2s", "--workers", "1"]) == 0
