@@ -8,11 +8,11 @@ What workers do around it is the loop itself, `worker.work_on`, with the hooks o
 from headrace.node.claims import UnitState
 from headrace.node.free_list import NO_UNIT
 from headrace.node.life import Life
-from headrace.node.schedulers.hooks import Desk, EngineRecord, Hooks, Worker, ready
+from headrace.node.schedulers.hooks import EngineRecord, Hooks, Worker, ready
 from headrace.node.schedulers.near import Near
 from headrace.node.unit import AGAIN, STARVED, Unit
 from headrace.node.worker import LONGEST_SLEEP, stop_all, work_on
-from headrace.stage.memory.atomics import fetch_add, load_acquire, store_release
+from headrace.stage.memory.atomics import fetch_add, load_acquire, pause, store_release
 from headrace.stage.memory.records import compiled, i64, line, record
 
 CONTROL = -1
@@ -73,6 +73,20 @@ def send(worker, box, unit, letters):
         ready(worker, unit)
 
 
+@compiled
+def pause_instead(worker, spins, ns):
+    """In the place of `worker.await_work`, where sleeping is not what is explored."""
+    pause()
+
+
+def wake_nobody(lot):
+    """In the place of `parking.wake_one` and `wake_all`."""
+    return False
+
+
+AWAKE = {"await_work": pause_instead, "wake_one": wake_nobody, "wake_all": wake_nobody}
+
+
 class SmallEngine:
     """Records for units and workers. bugs: functions that replace others of the same name."""
 
@@ -92,6 +106,7 @@ class SmallEngine:
             unit, box = self.units[number], self.boxes[number]
             unit.number, unit.task = number, box.address
             box.step, box.office = step, office.address
+        self.kept = []
         self.scheduler = scheduler or Near(units, workers)
         self.hooks = self.new_hooks(self.scheduler)
         record.workers.hooks = self.hooks.address
@@ -101,6 +116,7 @@ class SmallEngine:
 
     def new_hooks(self, scheduler):
         hooks = Hooks.allocate()
+        self.kept += [scheduler, hooks]
         hooks.scheduler = scheduler.memory
         hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
             self.life.address(hook) for hook in scheduler.hooks
@@ -130,7 +146,4 @@ class SmallEngine:
     def check(self, results):
         """At the end: all was read, and everybody has left."""
         assert [self.boxes[unit].read for unit in range(self.count)] == [self.letters] * self.count
-        assert Desk(self.record.workers.address).lot.sleepers == self.record.bench.sleepers == 0
-
-
-__all__ = ["CONTROL", "Mailbox", "Office", "SmallEngine"]
+        assert self.record.workers.lot.sleepers == self.record.bench.sleepers == 0
