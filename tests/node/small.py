@@ -87,6 +87,22 @@ def wake_nobody(lot):
 AWAKE = {"await_work": pause_instead, "wake_one": wake_nobody, "wake_all": wake_nobody}
 
 
+class Atomic:
+    """A record whose fields the host reads and writes one by one, as x86 and the GIL let it."""
+
+    def __init__(self, record, *nested):
+        object.__setattr__(self, "_record", record)
+        object.__setattr__(self, "_nested", nested)
+
+    def __getattr__(self, name):
+        if name in self._nested:
+            return Atomic(getattr(self._record, name))
+        return load_acquire(self._record, name)
+
+    def __setattr__(self, name, value):
+        store_release(self._record, name, value)
+
+
 class SmallEngine:
     """Records for units and workers. bugs: functions that replace others of the same name."""
 

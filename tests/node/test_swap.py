@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 from tests.node.explore import planted
-from tests.node.small import AWAKE, CONTROL, SmallEngine
+from tests.node.small import AWAKE, CONTROL, Atomic, SmallEngine
 
 from headrace.node.claims import LISTED
 from headrace.node.engine import NodeEngine
@@ -16,24 +16,8 @@ from headrace.node.free_list import put
 from headrace.node.schedulers.hooks import adopt, list_unit, put_in_force, worth_a_look
 from headrace.node.schedulers.near import Near
 from headrace.node.worker import ask_hook, let_work, sit_out, stop_all, wake_everybody
-from headrace.stage.memory.atomics import load_acquire, pause, store_release
+from headrace.stage.memory.atomics import pause, store_release
 from headrace.stage.memory.records import interpreted
-
-
-class Atomic:
-    """A record whose fields the host reads and writes one by one, as x86 and the GIL let it."""
-
-    def __init__(self, record, *nested):
-        object.__setattr__(self, "_record", record)
-        object.__setattr__(self, "_nested", nested)
-
-    def __getattr__(self, name):
-        if name in self._nested:
-            return Atomic(getattr(self._record, name))
-        return load_acquire(self._record, name)
-
-    def __setattr__(self, name, value):
-        store_release(self._record, name, value)
 
 
 SLEEPING = SimpleNamespace(sleep=lambda seconds: pause())
