@@ -25,6 +25,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+from tests import naive_functions as functions
 
 from headrace.plan import expressions as e
 from headrace.plan import nodes as n
@@ -323,6 +324,10 @@ def evaluate(x: e.Expression, row: Lookup, schema: Schema) -> Any:
         case e.Call(function, operands, result):
             arguments = [evaluate(operand, row, schema) for operand in operands]
             return _results(function.callable(*arguments), function.outputs)[result]
+        case e.Extreme(op, parts):
+            found = [_alternative(evaluate(part, row, schema), x, schema) for part in parts]
+            found = [value for value in found if value is not None]
+            return None if not found else (min if op == "least" else max)(found, key=order)
     operands = [evaluate(part, row, schema) for part in x.parts() if not _is_choice(x, part)]
     if any(value is None for value in operands):
         return None
@@ -336,12 +341,17 @@ def evaluate(x: e.Expression, row: Lookup, schema: Schema) -> Any:
             value = float(operands[0]) if kinds[0].is_float else operands[0]
             value = -value if op == "-" else abs(value)
             return value if kinds[0].is_float else _whole(value)
-        case e.Cast(_, kind):
-            return cast(operands[0], kinds[0], kind)
+        case e.Cast(_, kind, strict):
+            try:
+                return cast(operands[0], kinds[0], kind)
+            except (ValueError, OverflowError):
+                if strict:
+                    raise
+                return None
         case e.IsIn(_, choices):
             return any(_compare("==", operands[0], choice.value) for choice in choices)
-        case e.TextCall(op):
-            return TEXT[op](*operands)
+        case e.Builtin(op, _, zone):
+            return _builtin(op, operands, kinds, zone, type_of(x, schema))
     raise TypeError(f"{x!r} is no expression that users write")
 
 
@@ -349,15 +359,16 @@ def _is_choice(x: e.Expression, part: e.Expression) -> bool:
     return isinstance(x, e.IsIn) and part is not x.operand
 
 
-TEXT: dict[str, Callable[..., Any]] = {
-    "length": len,
-    "starts_with": str.startswith,
-    "ends_with": str.endswith,
-    "contains": lambda a, b: b in a,
-    "upper": str.upper,
-    "lower": str.lower,
-    "concat": lambda a, b: a + b,
-}
+def _builtin(
+    op: str, operands: list[Any], kinds: list[DataType], zone: str, result: DataType
+) -> Any:
+    if kinds[0].is_time:
+        return functions.of_time(op, operands[0], operands[1:], kinds[0], zone)
+    if op == "power":
+        return functions.power(*operands, result.is_integer)
+    if op == "total":
+        return functions.total(*operands)
+    return {**functions.NUMBERS, **functions.STRINGS}[op](*operands)
 
 
 def _alternative(value: Any, x: e.Expression, schema: Schema) -> Any:
@@ -392,6 +403,8 @@ def _binary(op: str, a: Any, b: Any, kinds: list[DataType], result: DataType) ->
             "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
             "/": lambda: a / b, "//": lambda: a // b, "%": lambda: a % b,
         }[op]()  # fmt: skip
+    if (kinds[0].name, kinds[1].name) == ("date", "duration"):
+        b //= DAY
     made = {
         "+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b,
         "//": lambda: a // b, "%": lambda: a % b,
@@ -401,6 +414,11 @@ def _binary(op: str, a: Any, b: Any, kinds: list[DataType], result: DataType) ->
 
 def cast(value: Any, source: DataType | None, kind: DataType) -> Any:
     """A value in another type; what does not fit is an error."""
+    if source is not None and source.name != kind.name:
+        if kind.name == "string":
+            return functions.written(value, source)
+        if source.name == "string" and kind.name != "binary":
+            return cast(functions.read(value, kind), None, kind)
     if kind.name == "bool":
         return bool(value)
     if kind.name == "float32":
@@ -417,7 +435,7 @@ def cast(value: Any, source: DataType | None, kind: DataType) -> Any:
         return _whole(value * DAY)
     if isinstance(value, float):  # int() raises for infinity (OverflowError) and NaN (ValueError)
         value = _whole(int(value))
-    if kind.name == "timestamp":
+    if kind.name in ("timestamp", "duration"):
         return _whole(int(value))
     bits = 32 if kind.name == "date" else int(kind.name.removeprefix("int"))
     return _whole(int(value), -(1 << bits - 1), (1 << bits - 1) - 1)

@@ -15,6 +15,8 @@ from headrace.plan.schema import Schema
 from headrace.plan.types import SCALARS, DataType, optional
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+PARTS = ("year", "quarter", "month", "week", "day", "ordinal_day", "weekday", "hour", "minute")
+ZONES = (None, None, "Europe/Berlin", "America/Havana", "Asia/Kolkata")
 ANY_KIND = ("bool", "int", "float", "string", "time", "column")
 
 
@@ -54,7 +56,13 @@ class Expressions:
         choose = self.choose
         if depth <= 0:
             return self._compared()
-        match choose.number(0, 9):
+        match choose.number(0, 11):
+            case 10:
+                pattern = choose.pick(["%a%", "_", "a%e", "%", "", "%\u00e9_", "\\%", "a__%s"])
+                return self.string_(depth - 1).str.like(pattern)
+            case 11:
+                number = self.float_(depth - 1)
+                return number.is_nan() if choose.chance(50) else number.is_finite()
             case 0:
                 return self.bool_(depth - 1) & self.bool_(depth - 1)
             case 1:
@@ -77,7 +85,8 @@ class Expressions:
                 return self.int_(depth - 1).cast("bool")
             case 8:
                 number = self.float_ if choose.chance(50) else self.int_
-                return number(depth - 1).between(number(0), number(0))
+                closed = choose.pick(["both", "left", "right", "none"])
+                return number(depth - 1).between(number(0), number(0), closed)
         return self._compared(depth - 1)
 
     def _compared(self, depth: int = 0) -> Expr:
@@ -107,7 +116,27 @@ class Expressions:
         if depth <= 0:
             found = self._column_of(lambda kind: kind.is_integer)
             return found if found is not None and choose.chance(75) else lit(choose.number(-3, 9))
-        match choose.number(0, 9):
+        match choose.number(0, 16):
+            case 10:
+                return getattr(self.moment().dt, choose.pick(PARTS))(zone=choose.pick(ZONES))
+            case 11:
+                return self.moment().dt.epoch(choose.pick(["s", "ms", "us"]))
+            case 12:
+                return self.string_(depth - 1).cast(choose.pick(["int8", "int64"]), strict=False)
+            case 13:
+                found = self.string_(depth - 1).str
+                return choose.pick([found.find, found.count_matches])(self.string_(0))
+            case 14:
+                number = self.int_ if choose.chance(50) else self.float_
+                return number(depth - 1).cast(choose.pick(["int8", "int64"]), strict=False)
+            case 15:
+                made = choose.pick([hr.least, hr.greatest])
+                return made(self.int_(depth - 1), self.int_(0), self.int_(0))
+            case 16:
+                return choose.pick([
+                    lambda n: (n % 9) ** choose.number(0, 5), lambda n: n.sign(),
+                    lambda n: n.clip(-2, 5), lambda n: n.round(1), lambda n: n.floor(),
+                ])(self.int_(depth - 1))  # fmt: skip
             case 0:
                 return self.int_(depth - 1) + self.int_(depth - 1)
             case 1:
@@ -136,7 +165,18 @@ class Expressions:
             found = self._column_of(lambda kind: kind.is_float)
             use = found is not None and choose.chance(75)
             return found if use else lit(value(choose, SCALARS["float64"]))
-        match choose.number(0, 8):
+        match choose.number(0, 11):
+            case 9:
+                return choose.pick([
+                    lambda x: x.round(choose.number(-2, 3)), lambda x: x.floor(),
+                    lambda x: x.ceil(), lambda x: x.sqrt(), lambda x: x.sign(),
+                    lambda x: x.clip(-1.5, 2), lambda x: x.clip(upper=self.float_(0)),
+                ])(self.float_(depth - 1))  # fmt: skip
+            case 10:
+                return self.string_(depth - 1).cast(float, strict=False)
+            case 11:
+                made = choose.pick([hr.least, hr.greatest])
+                return made(self.float_(depth - 1), self.int_(0), self.float_(0))
             case 0:
                 return self.float_(depth - 1) + self.int_(depth - 1)
             case 1:
@@ -162,7 +202,32 @@ class Expressions:
             found = self._column_of(lambda kind: kind.name == "string")
             use = found is not None and choose.chance(75)
             return found if use else lit(value(choose, SCALARS["string"]))
-        match choose.number(0, 3):
+        match choose.number(0, 9):
+            case 4:
+                offset, length = choose.number(-9, 9), choose.number(0, 20)
+                return self.string_(depth - 1).str.slice(offset, length)
+            case 5:
+                old, new = self.string_(0), self.string_(0)
+                if choose.chance(50):
+                    return self.string_(depth - 1).str.replace_all(old, new, literal=True)
+                return self.string_(depth - 1).str.replace(old, new, literal=True)
+            case 6:
+                by = choose.pick([" ", "e", "\u00e9", "te"])
+                return self.string_(depth - 1).str.split_part(by, choose.number(-3, 3))
+            case 7:
+                return choose.pick([
+                    lambda s: s.strip_chars(), lambda s: s.strip_chars_start("ab\u65e5"),
+                    lambda s: s.strip_chars_end("e "), lambda s: s.strip_prefix("a"),
+                    lambda s: s.strip_suffix("e"), lambda s: s.pad_start(7, "\u00df"),
+                    lambda s: s.pad_end(13), lambda s: s.zfill(6), lambda s: s.head(3),
+                    lambda s: s.tail(5),
+                ])(self.string_(depth - 1).str)  # fmt: skip
+            case 8:
+                of = choose.pick([self.int_, self.float_, self.bool_])
+                return of(depth - 1).cast(str)
+            case 9:
+                when = self.moment()
+                return (when.dt.date() if choose.chance(50) else when).cast(str)
             case 0:
                 return hr.concat(self.string_(depth - 1), self.string_(0))
             case 1:
@@ -173,11 +238,19 @@ class Expressions:
 
     def time_(self, depth: int = 2) -> Expr:
         """Timestamps and dates, and what becomes of them."""
-        choose = self.choose
-        when = self._column_of(lambda kind: kind.name == "timestamp")
-        if when is None:
-            when = self.int_(0).cast("timestamp")
-        match choose.number(0, 5):
+        choose, when = self.choose, self.moment()
+        match choose.number(0, 9):
+            case 6:
+                every = choose.pick(["1s", "15m", "1h", "1d", "3d", "1w", "1mo", "1q", "1y"])
+                return when.dt.truncate(every, zone=choose.pick(ZONES))
+            case 7:
+                return when.dt.date(zone=choose.pick(ZONES))
+            case 8:
+                return self.string_(depth - 1).cast(
+                    choose.pick(["date", "timestamp"]), strict=False
+                )
+            case 9:
+                return when + hr.duration(hours=self.int_(0) % 50, seconds=choose.number(-9, 9))
             case 0:
                 return when + dt.timedelta(seconds=choose.number(-5, 5))
             case 1:
@@ -189,6 +262,11 @@ class Expressions:
             case 4:
                 return when.cast("date").cast("timestamp")
         return when.cast("int64")
+
+    def moment(self) -> Expr:
+        """A timestamp."""
+        found = self._column_of(lambda kind: kind.name == "timestamp")
+        return self.int_(0).cast("timestamp") if found is None else found
 
     def _when(self, of: Any, depth: int) -> Expr:
         made = hr.when(self.bool_(depth - 1)).then(of(depth - 1))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import headrace as hr
 from headrace.expr import col, concat, count, from_millis, lit, max_, mean, sum_, udf, when
 from headrace.plan.errors import PipelineError
 from headrace.plan.schema import Schema
@@ -244,9 +245,9 @@ def upper_of_a_number():
     events().with_columns(x=col("n").upper())  # wrong
 
 
-@wrong("string cannot be cast to int64", "@hr.udf")
-def cast_of_text():
-    events().with_columns(x=col("user").cast(int))  # wrong
+@wrong("binary cannot be cast to int64", "@hr.udf")
+def cast_of_bytes():
+    events().with_columns(x=col("user").cast(bytes).cast(int))  # wrong
 
 
 @wrong("'decimal' is not a column type; use one of bool, int8", NO_FIX)
@@ -362,7 +363,7 @@ def union_of_a_list():
     example(a=int).union([example(a=int)])  # wrong
 
 
-@wrong("join: Stream is not a static table", "hr.table(...)")
+@wrong("join: Stream is not a static table", "a.union(b).key_by(")
 def join_of_two_streams():
     events().join(events(), on="user")  # wrong
 
@@ -721,6 +722,113 @@ def function_called_with_too_little():
 @wrong("the function _half is used without being called", "_half(col(...))")
 def function_not_called():
     events().with_columns(x=udf(_half))  # wrong
+
+
+# ---------------------------------------------------------------- habits from elsewhere
+
+
+@wrong("a stream has no 'group_by'", 'key_by("user").window(hr.tumbling("10s")).agg(')
+def habit_of_polars():
+    events().group_by("user")  # wrong
+
+
+@wrong("a stream has no 'groupBy'", 'key_by("user").window(hr.tumbling("10s")).agg(')
+def habit_of_spark():
+    events().groupBy("user")  # wrong
+
+
+@wrong("a stream has no 'withColumn'", "stream.with_columns(")
+def habit_of_one_column():
+    events().withColumn("x", col("n"))  # wrong
+
+
+@wrong("a stream has no 'agg'", '.window(hr.tumbling("10s")).agg(')
+def aggregate_without_a_window():
+    events().key_by("user").agg(n=hr.count())  # wrong
+
+
+@wrong("a stream cut into windows has no 'sum'", ".agg(n=hr.count()")
+def sum_of_windows():
+    events().with_watermark("n", 0).window(hr.tumbling(10)).sum("price")  # wrong
+
+
+@wrong("headrace has no 'tumblin'", "did you mean 'tumbling'?")
+def misspelt_window():
+    hr.tumblin("10s")  # wrong
+
+
+@wrong("a stream has no 'slect'", "did you mean 'select'?")
+def misspelt_method():
+    events().slect("n")  # wrong
+
+
+# ---------------------------------------------------------------- functions of expressions
+
+
+@wrong("sqrt() works on numbers, and an operand of sqrt(user) is string", ".cast(float)")
+def root_of_a_text():
+    events().with_columns(x=col("user").sqrt())  # wrong
+
+
+@wrong("year() works on dates and timestamps, and an operand of year(n) is int64", "from_millis")
+def year_of_a_number():
+    events().with_columns(x=col("n").dt.year())  # wrong
+
+
+@wrong("'Europe/Berln' is not a time zone", "did you mean 'Europe/Berlin'?")
+def misspelt_zone():
+    col("t").dt.hour(zone="Europe/Berln")  # wrong
+
+
+@wrong("'soon' is no step of time", '"1mo"')
+def step_that_is_none():
+    col("t").dt.truncate("soon")  # wrong
+
+
+@wrong("is not a regular expression of RE2", "lookaround")
+def pattern_that_is_none():
+    col("user").str.contains("(?=a)b")  # wrong
+
+
+@wrong("extract('a+') has no group 1", "put parentheses around")
+def group_that_is_none():
+    col("user").str.extract("a+")  # wrong
+
+
+@wrong("split_part() by an empty string", "split_part(")
+def part_by_nothing():
+    col("user").str.split_part("", 1)  # wrong
+
+
+@wrong("'ab' is not one character", "pad_start(8")
+def fill_of_two_characters():
+    col("user").str.pad_start(8, "ab")  # wrong
+
+
+@wrong("closed='maybe' is no way", '"left"')
+def between_of_no_kind():
+    col("n").between(1, 2, closed="maybe")  # wrong
+
+
+@wrong("clip() needs a bound", "clip(0, 10)")
+def clip_without_bounds():
+    col("n").clip()  # wrong
+
+
+@wrong("least() needs two values", "hr.least(")
+def least_of_one():
+    hr.least(col("n"))  # wrong
+
+
+@wrong("a duration has no weeks", "days, hours")
+def duration_of_weeks():
+    hr.duration(weeks=2)  # wrong
+
+
+@wrong("is computed over whole columns", ".str.to_datetime()")
+def event_time_of_a_format():
+    late = events().with_columns(at=col("user").str.to_datetime("%d.%m.%Y"))
+    late.with_watermark("at", "1s").explain()  # wrong
 
 
 # ---------------------------------------------------------------- what cannot be compiled

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,28 @@ def test_commands_of_the_readme_exist():
         for target in words.split()
     }
     assert used <= make_targets()
+
+
+# ---------------------------------------------------------------- what we depend on
+
+
+def locked():
+    """The packages of requirements.lock."""
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    names = [re.match(r"([\w.-]+)==", line) for line in lines]
+    return {found[1] for found in names if found}
+
+
+def test_the_lock_has_what_is_asked_for():
+    """`make lock` renews it."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    names = {re.match(r"[\w.-]+", line)[0].lower() for line in asked} - {"headrace"}
+    assert names <= locked(), "run `make lock`"
+
+
+def test_every_package_has_its_licence_listed():
+    said = (ROOT / "docs" / "licences.md").read_text()
+    listed = set(re.findall(r"[\w.-]+", said))
+    assert locked() <= listed, "add them to docs/licences.md"

@@ -129,6 +129,22 @@ def test_counts(run):
     assert (found["rows"], found["values"]) == (3, 2)
 
 
+def test_null_in_least_and_greatest(run):
+    rows = hr.read.memory({"x": [None, 1, None], "y": [2, 3, None]})
+    found = run(rows.select(low=hr.least(col("x"), col("y")), high=hr.greatest(col("x"), col("y"))))
+    assert column(found, "low") == [2, 1, None]
+    assert column(found, "high") == [2, 3, None]
+
+
+def test_hash_of_null(run):
+    rows = hr.read.memory({"x": [None, "a", "a"]})
+    made = rows.select(hash=col("x").hash(), both=hr.hash(col("x"), 1))
+    null, one, other = run(made)
+    assert isinstance(null["hash"], int)
+    assert one == other
+    assert len({null["hash"], one["hash"], null["both"], one["both"]}) == 4
+
+
 # ---- floats --------------------------------------------------------------------------------
 
 
@@ -185,6 +201,40 @@ def test_order_of_float_sums(run):
     loose = rows.with_watermark("t", 0).window(hr.tumbling(10))
     (found,) = run(loose.agg(total=hr.sum("x"), reproducible=False))
     assert math.isclose(found["total"], total, abs_tol=4.0)
+
+
+def test_floats_without_errors(run):
+    rows = hr.read.memory({"x": [-1.0, 0.0, 1e9]})
+    found = run(
+        rows.select(
+            sqrt=col("x").sqrt(), log=col("x").log(), exp=col("x").exp(), power=col("x") ** -1.0
+        )
+    )
+    assert math.isnan(found[0]["sqrt"])
+    assert math.isnan(found[0]["log"])
+    assert (found[1]["log"], found[1]["power"], found[2]["exp"]) == (-INF, INF, INF)
+
+
+def test_rounding(run):
+    rows = hr.read.memory({"x": [2.5, -1.5, 0.125], "n": [15, 25, 35]})
+    found = run(rows.select(x=col("x").round(), y=col("x").round(2), n=col("n").round(-1)))
+    assert column(found, "x") == [2.0, -2.0, 0.0]
+    assert column(found, "y") == [2.5, -1.5, 0.12]
+    assert column(found, "n") == [15, 25, 35]
+
+
+def test_nan_in_least_and_clip(run):
+    rows = hr.read.memory({"x": [NAN]})
+    (found,) = run(
+        rows.select(
+            low=hr.least(col("x"), 1.0),
+            high=hr.greatest(col("x"), 1.0),
+            clip=col("x").clip(0, 1),
+            sign=col("x").sign(),
+        )
+    )
+    assert found["low"] == 1.0
+    assert all(math.isnan(found[name]) for name in ("high", "clip", "sign"))
 
 
 # ---- whole numbers -------------------------------------------------------------------------
@@ -276,6 +326,46 @@ def test_errors_in_unread_columns(run):
         run(rows.with_columns(y=1 // col("x")).filter(col("x") > 0))
 
 
+def test_casts_that_give_null(run):
+    rows = hr.read.memory({"n": [300, 5], "s": ["x", " 7 "], "x": [NAN, 2.5]})
+    first, second = run(
+        rows.select(
+            n=col("n").cast("int8", strict=False),
+            s=col("s").cast(int, strict=False),
+            x=col("x").cast(int, strict=False),
+        )
+    )
+    assert first == {"n": None, "s": None, "x": None}
+    assert second == {"n": 5, "s": 7, "x": 2}
+    for name in ("n", "s", "x"):
+        with pytest.raises((OverflowError, ValueError)):
+            run(rows.select(made=col(name).cast("int8")))
+
+
+def test_powers(run):
+    rows = hr.read.memory({"n": [3, -3]})
+    found = run(rows.select(whole=col("n") ** 2, part=col("n") ** -1, mixed=col("n") ** col("n")))
+    assert column(found, "whole") == [9, 9]
+    assert column(found, "part") == [1 / 3, -1 / 3]
+    assert column(found, "mixed") == [27.0, pytest.approx(-1 / 27)]
+    with pytest.raises(OverflowError):
+        run(rows.select(made=col("n") ** 40))
+
+
+def test_handlers_in_functions(run):
+    def read(s):
+        try:
+            return int(s)
+        except ValueError:
+            return -1
+
+    rows = hr.read.memory({"s": ["5", "x"]})
+    assert column(run(rows.map(read, output="n")), "n") == [5, -1]
+    out = hr.read.memory({"s": ["9" * 20]}).map(read, output="n").write.collect()
+    hr.run(out, engine="thread")  # compiled
+    assert out.result().to_pydict() == {"n": [-1]}
+
+
 # ---- strings -------------------------------------------------------------------------------
 
 
@@ -304,6 +394,53 @@ def test_case_of_strings(run):
     found = run(hr.read.memory({"s": words}).select(up=col("s").upper(), low=col("s").lower()))
     assert column(found, "up") == [word.upper() for word in words]
     assert column(found, "low") == [word.lower() for word in words]
+
+
+def test_pieces_of_strings(run):
+    rows = hr.read.memory({"s": ["a/b", "né"]})
+    found = run(
+        rows.select(
+            part=col("s").str.split_part("/", 1),
+            last=col("s").str.slice(-1),
+            at=col("s").str.find("/"),
+            beyond=col("s").str.slice(9),
+        )
+    )
+    assert found[0] == {"part": "b", "last": "b", "at": 1, "beyond": ""}
+    assert found[1] == {"part": None, "last": "é", "at": None, "beyond": ""}
+
+
+def test_values_as_strings(run):
+    moment = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
+    rows = hr.read.memory({"x": [0.1], "n": [-7], "b": [True], "t": [moment], "d": [moment.date()]})
+    made = rows.select({name: col(name).cast(str) for name in ("x", "n", "b", "t", "d")})
+    (found,) = run(made)
+    assert list(found.values()) == [
+        "0.1", "-7", "true", "2024-02-29T12:00:00.000000Z", "2024-02-29"
+    ]  # fmt: skip
+    kinds = {"x": float, "n": int, "b": bool, "t": hr.timestamp, "d": hr.date}
+    (back,) = run(made.select({name: col(name).cast(kind) for name, kind in kinds.items()}))
+    assert back == run(rows)[0]
+    with pytest.raises(ValueError, match="not a whole number"):
+        run(hr.read.memory({"s": ["1_000"]}).select(n=col("s").cast(int)))
+
+
+def test_groups_of_patterns(run):
+    rows = hr.read.memory({"s": ["b", "ab", "c", None]})
+    found = run(
+        rows.select(group=col("s").str.extract("(a)?b"), all=col("s").str.extract("a?b", 0))
+    )
+    assert column(found, "group") == ["", "a", None, None]
+    assert column(found, "all") == ["b", "ab", None, None]
+
+
+def test_functions_over_columns(run):
+    rows = hr.read.memory({"s": ["2024", "x"], "ok": [True, False]})
+    strict = hr.when(col("ok")).then(col("s").str.to_datetime("%Y"))
+    with pytest.raises(ValueError, match="'x' is not a time"):
+        run(rows.select(t=strict))
+    lenient = hr.when(col("ok")).then(col("s").str.to_datetime("%Y", strict=False))
+    assert column(run(rows.select(t=lenient.dt.year())), "t") == [2024, None]
 
 
 # ---- time ----------------------------------------------------------------------------------
@@ -391,6 +528,39 @@ def test_window_after_window(run):
     found, none, late = run(longer, shorter, shorter.late())
     assert [tuple(row.values()) for row in found] == [(0, 3), (20, 1)]
     assert (none, len(late)) == ([], 3)
+
+
+def test_parts_of_times(run):
+    rows = hr.read.memory({"t": [dt.datetime(2024, 2, 29, 23, 30)]})  # a Thursday
+    (found,) = run(
+        rows.select(
+            hour=col("t").dt.hour(),
+            there=col("t").dt.hour(zone="Asia/Tokyo"),
+            weekday=col("t").dt.weekday(),
+            tomorrow=col("t").dt.weekday(zone="Asia/Tokyo"),
+        )
+    )
+    assert found == {"hour": 23, "there": 8, "weekday": 4, "tomorrow": 5}
+
+
+def test_days_in_zones(run):
+    rows = hr.read.memory({"t": [dt.datetime(2024, 7, 1, 12), dt.datetime(2024, 1, 1, 12)]})
+    found = run(rows.select(day=col("t").dt.truncate("1d", zone="Europe/Berlin")))
+    assert [(row["day"].day, row["day"].hour) for row in found] == [(30, 22), (31, 23)]
+
+
+def test_durations(run):
+    start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    rows = hr.read.memory({"a": [start], "b": [start + dt.timedelta(hours=2)]})
+    gap = col("b") - col("a")
+    (found,) = run(
+        rows.select(
+            gap=gap, long=gap > dt.timedelta(hours=1), c=col("b") + hr.duration(minutes=gap * 0 + 5)
+        )
+    )
+    assert found["gap"] == 7_200_000_000
+    assert found["long"] is True
+    assert found["c"] == start + dt.timedelta(hours=2, minutes=5)
 
 
 # ---- rows ----------------------------------------------------------------------------------

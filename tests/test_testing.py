@@ -227,13 +227,13 @@ def test_generate_is_an_index_and_a_map():
             "read.memory",
             "is not a column type",
         ),
-        (lambda: read.memory({"__n": [1]}), "source", "'__n' is a reserved name"),
+        (lambda: read.memory({"__n": [1]}), "read.memory", "'__n' is a reserved name"),
         (lambda: read.memory({"n": [1]}, name=""), "read.memory", "name='' is not the name"),
-        (lambda: read.memory({"n": [["x"]]}), "source", "no column is left"),
+        (lambda: read.memory({"n": [["x"]]}), "read.memory", "no column is left"),
         (lambda: read.index(rows=-1), "read.index", "rows=-1: cannot be negative"),
         (lambda: read.iterate([]), "read.iterate", "there is no first row"),
         (lambda: read.parquet("nowhere"), "read.parquet", "there is no file or folder nowhere"),
-        (lambda: read.source(5), "source", "5 is not a source connector"),
+        (lambda: read.source(5), "read.source", "5 is not a source connector"),
         (lambda: read.index(1).write.callback(5), "write.callback", "5 is not a function"),
         (lambda: read.index(1).write.to(5), "write.to", "5 is not a sink connector"),
         (lambda: read.index(1).write.parquet("s3://x"), "write.parquet", "s3://x is a URL"),
@@ -286,7 +286,7 @@ def test_files_and_generated_rows_go_through_a_run(tmp_path):
     stored = read.parquet(tmp_path / "rows").filter(col("n") >= 995)
     wanted = [{"n": n, "m": n % 3} for n in range(995, 1000)]
     assert_same_rows(stored, wanted * 2)
-    assert list((tmp_path / "rows" / "_staging").iterdir()) == []
+    assert not (tmp_path / "rows" / "_staging").exists()
 
 
 def test_tables_of_all_kinds(tmp_path):

@@ -1,18 +1,24 @@
 """headrace: streams of events, written once in Python, compiled, run on every core."""
 
+from typing import Any
+
 from . import read
 from .expr import (
     Expr,
+    coalesce,
     col,
     concat,
     count,
     from_millis,
     from_seconds,
+    greatest,
+    least,
     lit,
     mean,
     udf,
     when,
 )
+from .expr import hash_ as hash
 from .expr import max_ as max
 from .expr import min_ as min
 from .expr import sum_ as sum
@@ -57,6 +63,7 @@ __all__ = [
     "Stream",
     "binary",
     "bool_",
+    "coalesce",
     "col",
     "concat",
     "count",
@@ -67,10 +74,13 @@ __all__ = [
     "float64",
     "from_millis",
     "from_seconds",
+    "greatest",
+    "hash",
     "int16",
     "int32",
     "int64",
     "int8",
+    "least",
     "lit",
     "max",
     "mean",
@@ -87,3 +97,13 @@ __all__ = [
     "udf",
     "when",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "dates":  # needs what compiled code needs
+        from importlib import import_module
+
+        return import_module(".dates", __name__)
+    from .habits import PACKAGE, unknown
+
+    raise unknown("headrace", name, PACKAGE, __all__)

@@ -1,4 +1,4 @@
-"""The command `headrace`: run, demo, bench, cluster, dev, warm, doctor.
+"""The command `headrace`: run, demo, bench, simulate, cluster, dev, warm, doctor.
 
 >>> main(["--version"])
 Traceback (most recent call last):
@@ -42,9 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _is_users(error: Exception) -> bool:
     from .bench.harness import MissingPackage
+    from .control.errors import ControlError
     from .plan.errors import HeadraceError
 
-    return isinstance(error, HeadraceError | MissingPackage | OSError)
+    return isinstance(error, HeadraceError | ControlError | MissingPackage | OSError)
 
 
 def _version() -> str:
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_demo(commands)
     add_bench(commands)
+    _add_simulate(commands)
     _add_cluster(commands)
     _add_dev(commands)
     warm = commands.add_parser("warm", help="make later starts faster; takes a minute, once")
@@ -96,6 +98,49 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--seconds", type=seconds, help="stop reading after so long")
     run.add_argument("--explain", action="store_true", help="show the plan, and run nothing")
     run.set_defaults(command=_run)
+
+
+def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    simulate = commands.add_parser("simulate", help="try scheduling policies on other machines")
+    simulate.add_argument(
+        "--machine", default="here", metavar="NAME", help="a preset (default: here)"
+    )
+    simulate.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="may be given again, to compare; all: every one (default: latency_optimized)",
+    )
+    simulate.add_argument(
+        "--scheduler",
+        choices=("priority", "assigned", "free_list", "dedicated", "manual"),
+        default="assigned",
+        help="who asks the policy (default: assigned); the last three ask none",
+    )
+    simulate.add_argument("--workers", type=count, help="threads (default: one per processor)")
+    work = simulate.add_mutually_exclusive_group()
+    work.add_argument(
+        "--graph",
+        choices=("chains", "pipeline", "wide", "mesh"),
+        default="chains",
+        help="Haren's chains, which rows reach at a rate, or one of Streams' (default: chains)",
+    )
+    work.add_argument("--profile", type=Path, metavar="FILE", help="operators from a JSON file")
+    simulate.add_argument("--queries", type=count, default=8, help="that are chains (default: 8)")
+    simulate.add_argument("--high", type=int, default=2, help="of them of class 1 (default: 2)")
+    simulate.add_argument("--operators", type=count, help="in all (default: 12 a chain, or 1,000)")
+    simulate.add_argument("--rate", type=seconds, default=1000.0, help="rows/s of each chain")
+    simulate.add_argument(
+        "--cost", type=seconds, default=20.0, help="µs per row: of a chain, or of an operator"
+    )
+    simulate.add_argument("--batch", type=count, help="rows of a run (default: the policy's)")
+    simulate.add_argument("--period", type=seconds, help="P in seconds (default: the policy's)")
+    simulate.add_argument("--seconds", type=seconds, default=1.0, help="simulated (default: 1)")
+    simulate.add_argument("--seed", type=int, default=0, help="of all chance (default: 0)")
+    simulate.add_argument("--plot", type=Path, metavar="PATH", help="draw a Gantt chart")
+    simulate.add_argument("--json", action="store_true", help="one JSON line per policy, only")
+    simulate.set_defaults(command=_simulate)
 
 
 def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -150,6 +195,12 @@ def _demo(options: argparse.Namespace) -> int:
     writable(options.plot)
     with _spark_ended():
         return 0 if demo.run(options.seconds, options.plot, engine=options.engine) else 1
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from . import simulate
+
+    return simulate.run(options)
 
 
 def _run(options: argparse.Namespace) -> int:

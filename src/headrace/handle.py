@@ -84,7 +84,7 @@ class Job:
 
     def explain(self) -> str:
         """The plan before and after rewriting, and its stages."""
-        return explain_plan(self.plan)
+        return explain_plan(self.plan, owned=getattr(self._execution, "owners", 1) > 1)
 
     # ---- how it ends -------------------------------------------------------------------------
 

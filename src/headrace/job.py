@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .handle import Execution, Job
 from .plan.errors import PipelineError
@@ -22,6 +22,9 @@ from .plan.planner import Plan, plan
 from .plan.site import caller_site
 from .stage.capacity import DEFAULT_CAPACITY
 from .write import Output
+
+if TYPE_CHECKING:
+    from .spark.job import SparkJob
 
 NODE_CAPACITY = 16_384  # rows in a block of the node engine
 
@@ -63,8 +66,9 @@ def explain(
     ['  writes  sink_1: collect, on the driver; its rows cross: n: int64']
     """
     made = planned(outputs, fuse=fuse, prune=prune)
-    if engine_named(engine) != "spark":
-        return explain_plan(made)
+    engine = engine_named(engine)
+    if engine != "spark":
+        return explain_plan(made, owned=engine == "node")
     from .spark import explain_on_spark
 
     return explain_on_spark(made, shards)
@@ -140,19 +144,15 @@ def run(
             windows back any more, and what it brings then may be late.
     """
     engine = engine_named(engine)
+    of_node = {"workers": workers, "memory": memory}
+    of_spark = {"master": master, "checkpoint": checkpoint, "session": session, "shards": shards}
+    of_spark |= {"batch_rows": batch_rows, "trigger": trigger, "idle": idle}
+    _check_options(engine, of_node, of_spark)
+    _check_sizes(workers, capacity)
     made = planned(outputs, fuse=fuse, prune=prune)
     try:
         if engine == "spark":
-            from .spark import start as start_on_spark
-
-            options = {"master": master, "checkpoint": checkpoint, "session": session}
-            options |= {"shards": shards, "batch_rows": batch_rows, "trigger": trigger}
-            options["idle"] = idle
-            started = start_on_spark(
-                made, capacity=capacity or DEFAULT_CAPACITY, compiled=compiled, **options
-            )
-            return started.finish(seconds, watch)
-        _check_sizes(workers, capacity)
+            return _on_spark(made, capacity, compiled, of_spark).finish(seconds, watch)
         execution = _execution(made, engine, workers, capacity, compiled, memory)
         return Job(made, execution, seconds, watch).run()
     except Exception as error:
@@ -187,6 +187,28 @@ def _execution(
     return OwnEngine(made, workers, capacity or NODE_CAPACITY, memory, compiled)
 
 
+def _on_spark(
+    made: Plan, capacity: int | None, compiled: bool, options: dict[str, Any]
+) -> SparkJob:
+    from .spark import start as start_on_spark
+
+    return start_on_spark(made, capacity=capacity or DEFAULT_CAPACITY, compiled=compiled, **options)
+
+
+def _check_options(engine: str, of_node: dict[str, Any], of_spark: dict[str, Any]) -> None:
+    """An option that an engine cannot honour is a ValueError: it is never left out in silence."""
+    for owner, options in (("node", of_node), ("spark", of_spark)):
+        for name, value in options.items():
+            if value is not None and engine != owner:
+                raise ValueError(
+                    f'{name}= is an option of engine="{owner}", and this is engine="{engine}"'
+                    f"{_INSTEAD.get((engine, name), '')}"
+                )
+
+
+_INSTEAD = {("spark", "workers"): '; how many cores to use is said by master="local[4]"'}
+
+
 def _check_sizes(workers: int | None, capacity: int | None) -> None:
     if workers is not None and workers < 1:
         raise ValueError(f"workers={workers}: there must be at least one")
@@ -205,10 +227,17 @@ def start(
     watch: Callable[[Any], None] | None = None,
     workers: int | None = None,
     memory: int | None = None,
-) -> Job:
-    """Start a pipeline on a thread, or on an engine of its own, and give its job at once.
+    master: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    session: Any = None,
+    shards: int | None = None,
+    batch_rows: int | None = None,
+    trigger: str | None = None,
+    idle: Any = None,
+) -> Any:
+    """Start a pipeline on any engine, and give its job at once.
 
-    The arguments are those of `run`.
+    The arguments are those of `run`. On Spark, "at once" is when Spark itself has started.
 
     >>> import headrace as hr
     >>> squares = hr.read.memory({"n": [1, 2, 3]}).select(n=hr.col("n") * hr.col("n"))
@@ -217,10 +246,16 @@ def start(
     >>> job.await_termination(60), job.status, collected.result()["n"].to_pylist()
     (True, 'finished', [1, 4, 9])
     """
-    if engine not in ("thread", "node"):
-        raise ValueError(f'engine={engine!r}: use "thread" or "node"; on Spark, use hr.run(...)')
-    made = planned(outputs, fuse=fuse, prune=prune)
+    engine = engine_named(engine)
+    of_node = {"workers": workers, "memory": memory}
+    of_spark = {"master": master, "checkpoint": checkpoint, "session": session, "shards": shards}
+    of_spark |= {"batch_rows": batch_rows, "trigger": trigger, "idle": idle}
+    _check_options(engine, of_node, of_spark)
     _check_sizes(workers, capacity)
+    made = planned(outputs, fuse=fuse, prune=prune)
+    if engine == "spark":
+        job = _on_spark(made, capacity, compiled, of_spark)
+        return job.drive_in_background(seconds, watch)
     execution = _execution(made, engine, workers, capacity, compiled, memory)
     return Job(made, execution, seconds, watch).start()
 
@@ -236,11 +271,20 @@ class Engine:
     [True, True, True]
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, *, run_us: float | None = None) -> None:
+        """Workers for queries.
+
+        Args:
+            workers: How many threads; by default one per core.
+            run_us: How long a worker stays with one operator, at most, in microseconds (about: by
+                what its rows took so far); then others get their turn. 0: as long as it has work.
+        """
         from .node.engine import NodeEngine
 
         _check_sizes(workers, None)
-        self._engine = NodeEngine(workers)
+        if run_us is not None and run_us < 0:
+            raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
+        self._engine = NodeEngine(workers, run_ns=None if run_us is None else int(run_us * 1000))
         self.jobs: list[Job] = []  # that are not over
 
     @property

@@ -15,6 +15,7 @@ from .plan import build
 from .plan.checks import Place
 from .plan.connector import Source
 from .plan.errors import DataError
+from .plan.located import stands_at
 from .stream import Stream
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def memory(data: Any, *, schema: Any = None, name: str | None = None) -> Stream:
 
     `data` is an Arrow table or record batches, a pandas or Polars frame, a dict of lists or a list
     of dicts; a list of tables makes a channel of each. Without `schema`, columns of types that
-    headrace lacks stay unread, and a column is nullable if it has a null.
+    headrace lacks stay unread, with a warning, and a column is nullable if it has a null.
 
     >>> memory([{"user": "ann", "n": 1}, {"user": "bob", "n": None}])
     Stream(user: string, n: optional(int64))
@@ -157,9 +158,9 @@ def parquet(
     """Rows of a Parquet file, of the files of a folder, or of those that a glob names.
 
     Files are read in the order of their names. Without `schema`, the columns are those of the
-    first file; columns of types that headrace lacks stay unread. With `watch=True` the path is a
-    folder, and files that appear in it later are read as they come, without end;
-    `watch=read.Watch(interval=...)` says how.
+    first file; columns of types that headrace lacks stay unread, with a warning. With
+    `watch=True` the path is a folder, and files that appear in it later are read as they come,
+    without end; `watch=read.Watch(interval=...)` says how.
 
     >>> import tempfile
     >>> import pyarrow, pyarrow.parquet
@@ -336,4 +337,5 @@ def _stream(kind: str, name: str | None, make: Callable[[], Source]) -> Stream:
         connector = make()
     except (DataError, TypeError) as error:
         raise place.error(str(error)) from None
-    return Stream(build.source(connector, name, place.site))
+    stands_at(connector, place)
+    return Stream(build.source(connector, name, place))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .expr import Agg, Expr, named_nodes, plain
+from .habits import STREAM, WINDOWED, unknown
 from .plan import build, build_functions, build_keyed
 from .plan.checks import Place
 from .plan.explain import explain_plan
@@ -30,8 +31,10 @@ from .plan.types import DataType
 from .time import Length, Tumbling
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from .observe.graph import Graph
     from .write import Writer
 
 Output = str | Sequence[str] | Mapping[str, Any]
@@ -98,6 +101,51 @@ class Stream:
         raise Place("stream", None).error(
             "a stream has no rows until it runs", "write it somewhere, then hr.run(...)"
         )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown("a stream", name, STREAM, dir(type(self)))
+
+    def _repr_html_(self) -> str:
+        from .look import as_html
+
+        return as_html(self._node)
+
+    def head(self, n: int = 5, *, rows: int = 10_000) -> pa.Table:
+        """The first `n` rows as an Arrow table, computed now, on this thread.
+
+        They come from at most `rows` rows of each channel, of which nothing is committed.
+
+        >>> from headrace import read
+        >>> read.memory({"a": [3, 1, 2]}).head(2).to_pydict()
+        {'a': [3, 1]}
+        """
+        from .look import head
+
+        return head(self._node, n, rows)
+
+    def show(self, n: int = 10, *, rows: int = 10_000) -> None:
+        """Print the first `n` rows as a table; as `head`.
+
+        >>> from headrace import read
+        >>> read.memory({"a": [3]}).show()
+        a
+        ─
+        3
+        """
+        from .look import head, show
+
+        show(self.schema, head(self._node, n, rows))
+
+    def graph(self) -> Graph:
+        """The operators, drawn: Mermaid text if printed, SVG in notebooks.
+
+        >>> print(example(a=int).graph())
+        flowchart TD
+            n0["source example<br/>memory, 0 rows"]
+        """
+        from .observe.graph import Graph
+
+        return Graph.of([self._node])
 
     def explain(self, *, fuse: str = "auto") -> str:
         """The plan as it is written, as it is rewritten, and its stages and kernels.
@@ -408,6 +456,9 @@ class WindowedStream:
 
     def __init__(self, stream: Stream, window: PlannedWindow, name: str | None) -> None:
         self._stream, self._window, self._name = stream, window, name
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown("a stream cut into windows", name, WINDOWED, dir(type(self)))
 
     def __repr__(self) -> str:
         return f"WindowedStream({repr(self._stream)[len('Stream(') : -1]}; {self._window})"

@@ -39,5 +39,5 @@ def table(data: Any, *, name: str | None = None, schema: Any = None) -> Table:
             source = MemorySource(data, schema=schema)
     except (DataError, TypeError) as error:
         raise place.error(str(error)) from None
-    columns = place.schema(source.schema())
+    columns = place.read_schema(source.schema())
     return Table(place.name or (Path(data).stem if is_path else "table"), columns, source.table)

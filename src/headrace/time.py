@@ -10,28 +10,59 @@ tumbling('10s', offset='2s')
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import overload
 
+from .expr.times import MICROSECONDS
+from .expr.values import Expr, as_expr
+from .plan.builtins import DURATION
 from .plan.durations import parse_duration
-from .plan.errors import PipelineError
-from .plan.expression_types import ExpressionError
+from .plan.errors import ExpressionError, PipelineError
+from .plan.expressions import Cast
 from .plan.site import caller_site
 
 Length = str | int | dt.timedelta
 
 
-def duration(given: Length) -> int:
+@overload
+def duration(given: Length, /) -> int: ...
+
+
+@overload
+def duration(**parts: Expr | int) -> Expr: ...
+
+
+def duration(given: Length | None = None, /, **parts: Expr | int) -> int | Expr:
     """The microseconds of a duration: a string with a unit, a timedelta, or microseconds.
 
-    The units are us, ms, s, m or min, h and d.
+    The units are us, ms, s, m or min, h and d. With `days`, `hours`, `minutes`, `seconds`,
+    `milliseconds` or `microseconds` it is an expression, to be added to timestamps.
 
     >>> duration("500ms"), duration("5 min"), duration(dt.timedelta(hours=1)), duration(7)
     (500000, 300000000, 3600000000, 7)
+    >>> from headrace.expr import col
+    >>> col("t") + duration(hours=col("n"))
+    Expr(t + cast((n * 3600000000), duration))
     """
+    if parts:
+        return _duration_of(parts)
     try:
         return parse_duration(given)
     except ExpressionError as error:
         raise PipelineError(error.what, site=caller_site(), fix=error.fix) from None
+
+
+def _duration_of(parts: Mapping[str, Expr | int]) -> Expr:
+    unknown = [name for name in parts if name not in MICROSECONDS]
+    if unknown:
+        raise PipelineError(
+            f"a duration has no {unknown[0]}", site=caller_site(), fix=", ".join(MICROSECONDS)
+        )
+    micros = [as_expr(count) * MICROSECONDS[name] for name, count in parts.items()]
+    return Expr(Cast(functools.reduce(operator.add, micros).node, DURATION))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import pyarrow as pa
 from .plan.checks import Place
 from .plan.connector import Sink
 from .plan.errors import DataError
+from .plan.located import stands_at
 from .plan.nodes import Sink as SinkNode
 
 if TYPE_CHECKING:
@@ -247,6 +248,7 @@ class Writer:
                 f"{connector!r} is not a sink connector",
                 "use one of stream.write, e.g. stream.write.parquet",
             )
+        stands_at(connector, place)
         node = self._stream.node
         return SinkNode(
             (node,),

@@ -178,3 +178,35 @@ def test_both_arrow_formats_in_one_folder_compressed_and_with_dictionaries(tmp_p
     (tmp_path / "d.arrow").write_bytes(b"no Arrow at all")
     with pytest.raises(DataError, match=r"d.arrow cannot be read as Arrow"):
         ArrowSource(tmp_path).table()
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_small_files_are_given_together(tmp_path, kind):
+    source = kind.fill(tmp_path, [1, 2], [], [3], [4, 5, 6])
+    first = source.open("files").poll(100, 1.0)
+    assert first.rows["n"].to_pylist() == [1, 2, 3, 4, 5, 6]
+    reader = source.open("files")
+    found = [reader.poll(4, 1.0) for _ in range(2)]
+    assert [batch.rows["n"].to_pylist() for batch in found] == [[1, 2, 3], [4, 5, 6]]
+    again = source.open("files", found[0].position).poll(100, 1.0)
+    assert again.rows["n"].to_pylist() == [4, 5, 6]
+    assert again.position == found[1].position
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_rows_before_a_bad_file_are_given_first(tmp_path, kind):
+    source = kind.fill(tmp_path, [1, 2], [3])
+    (tmp_path / kind.file(2)).write_bytes(b"no rows at all")
+    reader = source.open("files")
+    assert reader.poll(100, 0.0).rows["n"].to_pylist() == [1, 2, 3]
+    for _ in range(2):
+        with pytest.raises(DataError, match=kind.file(2)):
+            reader.poll(100, 0.0)
+
+
+def test_small_files_of_other_types_are_given_apart(tmp_path):
+    kind, texts = KINDS[0], ["a", "b"]
+    kind.add(tmp_path, 0, pa.table({"s": texts}))
+    kind.add(tmp_path, 1, pa.table({"s": pa.array(texts, pa.large_string())}))
+    reader = kind.source(tmp_path).open("files")
+    assert [reader.poll(9, 0.0).rows["s"].to_pylist() for _ in range(2)] == [texts, texts]

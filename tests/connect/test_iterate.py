@@ -1,5 +1,6 @@
 """Python iterables as a source."""
 
+import threading
 import time
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from tests.connect.data import read_all, tables
 
 from headrace.connect.iterate import IteratorSource
-from headrace.plan.connector import Source, is_replayable
+from headrace.plan.connector import Batch, Source, is_replayable
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 from headrace.plan.types import optional
@@ -92,15 +93,99 @@ def test_an_exception_of_the_iterable_comes_after_its_rows(max_rows):
     assert rows == [{"n": 1}, {"n": 2}]
 
 
-def test_a_slow_iterable_gives_what_it_has():
+def polled(reader, max_rows=1 << 18, timeout=0.0):
+    """The rows of the next poll that has some."""
+    while (rows := reader.poll(max_rows, timeout).rows) is None:
+        time.sleep(0.0001)
+    return [row["n"] for row in rows.to_pylist()]
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.05])
+def test_a_slow_iterable_gives_what_it_has(timeout):
     def slow():
-        for n in range(1000):
+        for n in range(20):
             time.sleep(0.01)
             yield {"n": n}
 
-    reader = IteratorSource(slow()).open("0")
-    assert 1 <= reader.poll(1000, 0.05).rows.num_rows < 100
-    assert reader.poll(1000, 0.0).rows.num_rows == 1
+    reader, found = IteratorSource(slow(), schema={"n": int}).open("0"), []
+    while len(found) < 20:
+        some = polled(reader, 1000, timeout)
+        assert len(some) < 20
+        found += some
+    assert found == list(range(20))
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.05])
+def test_rows_come_in_batches(timeout):
+    """Not one a poll, whatever the patience of who asks."""
+    reader = IteratorSource(((n,) for n in range(20_000)), schema={"n": int}).open("0")
+    found, polls = [], 0
+    while len(found) < 20_000:
+        found += polled(reader, timeout=timeout)
+        polls += 1
+    assert found == list(range(20_000)) and polls < 2000
+    assert reader.poll(1, 1.0).ended
+
+
+def test_rows_before_a_wait_are_given_and_those_behind_it_are_not_lost():
+    arrived = threading.Event()
+
+    def rows():
+        yield {"n": 1}
+        yield {"n": 2}
+        assert arrived.wait(60)
+        yield from ({"n": n} for n in range(3, 10))
+
+    source = IteratorSource(rows())
+    reader, found = source.open("0"), []
+    while len(found) < 2:
+        found += polled(reader)
+    assert found == [1, 2]
+    assert [reader.poll(10, 0.0) for _ in range(5)] == [Batch(None, 2)] * 5
+    reader.close()
+    arrived.set()
+    again = source.open("0", start=2)
+    while len(found) < 9:
+        found += polled(again, 3)
+    assert found == list(range(1, 10))
+    assert again.poll(1, 1.0) == Batch(None, 9, ended=True)
+
+
+def test_a_close_does_not_wait_for_the_iterable():
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def rows():
+        try:
+            yield {"n": 1}
+            begun.set()
+            assert go_on.wait(60)
+            yield {"n": 2}
+        finally:
+            ended.set()
+
+    source = IteratorSource(rows(), schema={"n": int})
+    reader = source.open("0")
+    assert polled(reader) == [1]
+    reader.poll(1, 0.0)
+    assert begun.wait(60)
+    reader.close()
+    source.close()
+    assert not ended.is_set()
+    go_on.set()
+    assert ended.wait(60)
+
+
+def test_no_more_is_taken_than_was_asked_for():
+    taken = []
+
+    def rows():
+        for n in range(100):
+            taken.append(n)
+            yield {"n": n}
+
+    reader = IteratorSource(rows(), schema={"n": int}).open("0")
+    assert polled(reader, 3, 1.0) == [0, 1, 2]
+    assert len(taken) <= 4
 
 
 def test_close_ends_the_generator():

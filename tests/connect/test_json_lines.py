@@ -55,7 +55,7 @@ def test_what_is_wrong_is_said_with_file_and_line(tmp_path, line, kind, what):
     for lines in ([line], [right, "", line, right]):
         made = source(tmp_path, "\n".join(lines), {"n": kind})
         number = lines.index(line) + 1
-        with pytest.raises(DataError, match=f"^a.json, line {number}: .*{what}"):
+        with pytest.raises(DataError, match=f"^{tmp_path}/a.json, line {number}: .*{what}"):
             read_all(made.open("files"))
         made = source(tmp_path, "\n".join(lines), {"n": kind}, on_error="skip")
         assert made.table().num_rows == lines.count(right) and made.skipped == 1
@@ -146,6 +146,63 @@ def test_both_ways_to_decode_agree(lines, kind, nullable):
         rows, good, wrong = decode_each(lines, columns)
         assert not wrong and good == list(range(len(lines)))
         assert str(rows.to_pylist()) == str(quick.to_pylist())
+
+
+ODD = {
+    "a number of 5,000 digits, unread": b'{"n": 1, "o": %s}' % (b"1" * 5000),
+    "a number of 5,000 digits": b'{"n": %s}' % (b"1" * 5000),
+    "a number of 400 digits": b'{"n": -%s}' % (b"1" * 400),
+    "a number that is too large": b'{"n": 1e400}',
+    "deep lists": b'{"n": 1, "o": %s%s}' % (b"[" * 5000, b"]" * 5000),
+    "deep objects": b'{"n": 1, "o": %s1%s}' % (b'{"a":' * 5000, b"}" * 5000),
+    "half a pair": b'{"n": 1, "o": "\\ud800"}',
+    "a name twice": b'{"n": 1, "n": 2}',
+    "no JSON": b"nothing",
+}
+
+
+@pytest.mark.parametrize("kind", [int, float, str])
+@pytest.mark.parametrize("odd", ODD)
+def test_neighbours_do_not_decide_about_a_line(tmp_path, odd, kind):
+    good = b'{"n": "x"}' if kind is str else b'{"n": 7}'
+    fates = set()
+    for around in ([], [good], [b"bad"], [b'{"n": []}', good], [good] * 3):
+        lines = [*around, ODD[odd], *around]
+        made = source(tmp_path, b"\n".join(lines), {"n": optional(kind)}, on_error="skip")
+        found = made.table()["n"].to_pylist()
+        mine = len(found) > sum(line == good for line in lines)
+        fates.add((mine, str(found[len(found) // 2]) if mine else ""))
+    assert len(fates) == 1
+
+
+@given(lines_of_json(), lines_of_json(), st.sampled_from(list(SCALARS.values())))
+def test_lines_have_their_fate_alone(lines, others, kind):
+    columns = Schema.of({"n": optional(kind)})
+
+    def fate(together, number):
+        rows = decode(together, columns)
+        good = range(len(together))
+        if rows is None:
+            rows, good, _ = decode_each(together, columns)
+        return str(rows.to_pylist()[list(good).index(number)]) if number in good else "refused"
+
+    together = [*others, *lines]
+    for number, line in enumerate(lines, len(others)):
+        assert fate(together, number) == fate([line], 0)
+
+
+def test_how_long_a_line_may_be_does_not_depend_on_where_it_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 16)
+    monkeypatch.setattr(json_lines, "LONGEST_LINE", 40)
+    for before in range(20):
+        for length, fits in ((40, True), (41, False)):
+            line = '{"n": "' + "x" * (length - 9) + '"}'
+            made = source(tmp_path, " " * before + "\n" + line + "\n", {"n": str})
+            if fits:
+                assert made.table().num_rows == 1
+            else:
+                with pytest.raises(DataError, match="line 2: longer than"):
+                    made.table()
 
 
 def test_a_bare_null_does_not_kill_the_process():

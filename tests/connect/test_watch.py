@@ -1,6 +1,7 @@
 """Watched folders: files are read once, as they come; positions mean the same ones for ever."""
 
 import json
+import os
 import pickle
 import threading
 import time
@@ -14,6 +15,7 @@ from tests.connect.file_formats import KINDS, numbers
 
 import headrace as hr
 from headrace.connect import watch as watching
+from headrace.connect.file_log import _checksum
 from headrace.connect.json_lines import JsonFormat
 from headrace.connect.parquet_format import ParquetFormat
 from headrace.connect.parquet_sink import ParquetSink
@@ -305,3 +307,63 @@ def test_what_can_be_watched(tmp_path):
         Watch(interval=0.0)
     with pytest.raises(hr.PipelineError, match=r"watch='x': use True, or read.Watch"):
         hr.read.parquet(tmp_path, watch="x")
+
+
+@pytest.mark.parametrize("content", [b"", b"not to be lost", b'{"log": "'])
+def test_the_log_is_never_a_link(tmp_path, content):
+    """A link in a folder that others can write must not make us overwrite what it leads to."""
+    kind, folder, other = KINDS[3], tmp_path / "rows", tmp_path / "other"
+    folder.mkdir()
+    other.write_bytes(content)
+    (folder / LOG).symlink_to(other)
+    kind.add(folder, 0, [1])
+    with pytest.raises(DataError, match=rf"{LOG}.* cannot be written: it is a link; name another"):
+        watched(folder, kind).latest()
+    assert other.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"not to be lost", b"[1, 2", b"{"])
+def test_what_is_no_log_is_not_overwritten(tmp_path, content):
+    (tmp_path / LOG).write_bytes(content)
+    KINDS[3].add(tmp_path, 0, [1])
+    if content == b"{":  # a process may have died behind it
+        assert numbers(watched(tmp_path, KINDS[3]).open("files"))[0] == [1]
+        return
+    with pytest.raises(DataError, match="is not the log of a watched folder"):
+        watched(tmp_path, KINDS[3]).latest()
+    assert (tmp_path / LOG).read_bytes() == content
+
+
+def test_a_pipe_is_no_log(tmp_path):
+    os.mkfifo(tmp_path / LOG)
+    with pytest.raises(DataError, match="is not the log of a watched folder"):
+        watched(tmp_path, KINDS[3]).latest()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [["../secret.json", 9], ["a/../../b.json", 9], ["/etc/passwd", 9], ["", 9], ["a//b", 9]],
+)
+def test_the_log_names_nothing_outside_of_the_folder(tmp_path, entry):
+    kind, folder = KINDS[3], tmp_path / "rows"
+    folder.mkdir()
+    (tmp_path / "secret.json").write_text('{"n": 7}\n')
+    kind.add(folder, 0, [1])
+    source = watched(folder, kind)
+    place = source.latest()["files"]
+    with (folder / LOG).open("a") as log:
+        log.write(json.dumps([*entry, _checksum(*entry)]) + "\n")
+    with pytest.raises(DataError, match="names a file outside of the folder at byte"):
+        numbers(source.open("files", place))
+    with pytest.raises(DataError, match="names a file outside of the folder at byte"):
+        watched(folder, kind).latest()
+
+
+@pytest.mark.parametrize("line", ["[]", "{}", '["a.json", "9"]', '["a.json", -1]', "[1, 2]", "7"])
+def test_lines_of_the_log_that_make_no_sense(tmp_path, line):
+    source = watched(tmp_path, KINDS[3])
+    source.latest()
+    with (tmp_path / LOG).open("a") as log:
+        log.write(f"{line}\n")
+    with pytest.raises(DataError, match="has no file at byte"):
+        source.latest()

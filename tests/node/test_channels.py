@@ -9,7 +9,7 @@ from tests.node.explore import planted
 from tests.node.small import no_clock
 
 from headrace.node.blocks import FeedUsers
-from headrace.node.reading import (
+from headrace.node.splits import (
     LATER,
     SOON,
     ChannelFeed,

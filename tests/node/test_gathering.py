@@ -22,7 +22,7 @@ from headrace.node.gathering import (
     Stand,
     gather_rows,
     merge_rows,
-    next_edge,
+    pick_by_place,
 )
 from headrace.node.life import Life
 from headrace.node.port import PROGRESS, ROWS, SPLIT, new_port, push
@@ -211,12 +211,9 @@ def test_a_mark_that_is_taken_from_one_edge_is_found(found):
     assert set(found(*gathering(ONE, OTHER, gather_rows=bug), models=("tso", "sc"))) == {"sc", "tso"}
 
 
-EMPTY_EDGE = "stands[k].state == EMPTY and stands[k].passed < least"
-
-
 def test_an_empty_edge_that_is_not_waited_for_is_found(found):
-    bug = planted(next_edge, EMPTY_EDGE, "False")
-    failures = found(*gathering(ONE, OTHER, next_edge=bug), models=("tso", "sc"))
+    bug = planted(pick_by_place, "sure = min(sure, stands[k].passed)", "sure = FOREVER - 1")
+    failures = found(*gathering(ONE, OTHER, pick_by_place=bug), models=("tso", "sc"))
     assert set(failures) == {"sc", "tso"} and "given was" in failures["sc"]
 
 

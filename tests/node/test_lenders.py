@@ -16,7 +16,7 @@ from headrace.node.channels import Channel
 from headrace.node.pool import adopt, available, new_pool, take
 from headrace.node.port import Slice, consume, new_port, peek, push_rows
 from headrace.node.readers import borrow, release, retain
-from headrace.node.reading import claim, make_offer, take_rows
+from headrace.node.splits import claim, make_offer, take_rows
 from headrace.node.running import GO_ON
 from headrace.stage.memory.atomics import fetch_add, load_acquire, load_relaxed, pause, store_relaxed
 from headrace.stage.memory.records import compiled, interpreted

@@ -13,7 +13,7 @@ from tests.node.small import SmallEngine
 from headrace.node import futex
 from headrace.node.free_list import has_work
 from headrace.node.parking import park, prepare, ring, wake_all, wake_one
-from headrace.node.schedulers.hooks import list_unit
+from headrace.node.schedulers.hooks import tell
 from headrace.node.schedulers.near import is_ready
 from headrace.node.worker import await_work, stop_all
 from headrace.stage.memory.atomics import load_acquire, store_release
@@ -133,8 +133,8 @@ def test_a_scan_that_does_not_see_the_queue_is_found(found):
 
 
 def test_listing_without_waking_is_found(found):
-    bug = planted(list_unit, "if useful == 1:", "if useful == 2:")
-    assert lost(found(*one_worker(1, list_unit=bug)), "sc", "tso", "weak")
+    bug = planted(tell, "if useful == 1:", "if useful == 2:")
+    assert lost(found(*one_worker(1, tell=bug)), "sc", "tso", "weak")
 
 
 # ---- real threads --------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from tests.counts import count
 import headrace as hr
 from headrace import col
 from headrace.node.engine import EngineError
+from headrace.node.hosts import MOST_WAITING
 
 SECONDS = 60.0
 ROWS = 5000
@@ -52,7 +53,7 @@ def test_queries_come_and_go():
         for _ in range(200):
             _one_sequence(engine, random)
         gc.collect()
-        assert threading.active_count() <= threads_before
+        assert threading.active_count() <= threads_before + MOST_WAITING  # of the host
         assert files() <= files_before
         assert not engine.jobs or all(job.is_over for job in engine.jobs)
     left = [thread for thread in threading.enumerate() if thread.name.startswith("headrace")]

@@ -31,7 +31,7 @@ class Written:
     def __init__(self, readers=1, ring=4):
         self.told, self.home = [], []
         swap = {
-            "announce": lambda worker, unit: self.told.append(unit),
+            "ready_near": lambda worker, unit: self.told.append(unit),
             "let_go": lambda worker, block: self.home.append(block),
             "ready": lambda worker, unit: None,
         }
@@ -158,7 +158,7 @@ class Bell:
 
 
 def ring(bell):
-    """As `free_list.on_ready`: an update, so that what was published before is seen."""
+    """As `claims.announce`: an update, so that what was published before is seen."""
     exchange(bell, "rung", 1)
 
 
@@ -172,14 +172,14 @@ def write_and_end(port, output, bell, sizes):
     """Rows in an open slice, then a mark; whoever finds no room sleeps until it is told."""
     open_rows(port, 64, 0, sizes[0], 8, 0, 0)
     output.open = 1
-    announce(None, 1)
+    ready_near(None, 1)
     for i in range(1, len(sizes)):
         publish_rows(port, sizes[i], 0)
-        announce(None, 1)
+        ready_near(None, 1)
     while not has_places(None, output):
         await_bell(bell)
     push_mark(port, END, 0, 0)
-    announce(None, 1)
+    ready_near(None, 1)
 
 
 def read_to_the_end(port, got, bell):
@@ -195,7 +195,7 @@ def read_to_the_end(port, got, bell):
         finish_slice(None, port, got, got.last - got.first)
 
 
-def announce(worker, unit):
+def ready_near(worker, unit):
     """Put in place below."""
 
 
@@ -205,7 +205,7 @@ def told(capacity, sizes, **bugs):
     output.count, output.ports = 1, addresses.ctypes.data
     reader, writer, rings = Bell.allocate(), Bell.allocate(), interpreted(ring)
     swap = {
-        "announce": lambda worker, unit: rings(reader),
+        "ready_near": lambda worker, unit: rings(reader),
         "ready": lambda worker, unit: rings(writer),
         "let_go": lambda worker, block: None,
         **bugs,
@@ -229,7 +229,7 @@ def test_a_slice_that_is_not_sealed_is_found(found):
 
 
 def test_a_reader_that_is_not_told_of_the_seal_is_found(found):
-    bug = planted(seal, "        announce(worker, port.consumer)\n", "")
+    bug = planted(seal, "        ready_near(worker, port.consumer)\n", "")
     assert set(found(*told(1, (1, 1), seal=bug))) == {"sc", "tso", "weak"}
 
 

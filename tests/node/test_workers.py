@@ -31,8 +31,9 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 def _run(outputs, choose, *, compiled):
     """Run with random sizes of everything."""
-    before = building.RING, building.SPLIT_BLOCKS
+    before = building.RING, building.SPLIT_BLOCKS, engine.OWNERS, engine.INTERPRETED_RUN_NS
     building.RING, building.SPLIT_BLOCKS = choose.pick([1, 2, 16]), choose.pick([1, 2, 8])
+    engine.OWNERS, engine.INTERPRETED_RUN_NS = choose.pick([1, 2, 7]), choose.pick([0, 5_000_000])
     try:
         job = hr.start(
             *outputs,
@@ -44,7 +45,7 @@ def _run(outputs, choose, *, compiled):
         )
         assert job.await_termination(SECONDS), "it does not end"
     finally:
-        building.RING, building.SPLIT_BLOCKS = before
+        building.RING, building.SPLIT_BLOCKS, engine.OWNERS, engine.INTERPRETED_RUN_NS = before
 
 
 HOW = ["near", "random", "swapped"]

@@ -9,23 +9,24 @@ import headrace as hr
 KINDS = ("stateless", "counted", "processed", "recounted")
 
 
-def outputs(folder: str) -> list:
-    """Into Parquet files and into tables of an SQLite database."""
+def outputs(folder: str, inside: str = "") -> list:
+    """Into Parquet files (below `inside`) and into tables of an SQLite database."""
     source = hr.read.parquet(f"{folder}/in")
     made = []
     for kind in KINDS:
         stream = getattr(pipelines, kind)(source)
-        made.append(stream.write.parquet(f"{folder}/{kind}"))
+        made.append(stream.write.parquet(f"{folder}/{inside}/{kind}"))
         made.append(stream.write.sqlite(f"{folder}/out.db", kind))
     return made
 
 
 if __name__ == "__main__":
+    inside = sys.argv[3] if len(sys.argv) > 3 else "."
     job = hr.run(
-        *outputs(sys.argv[1]),
+        *outputs(sys.argv[1], inside),
         engine="spark",
         master="local[2]",
-        checkpoint=f"{sys.argv[1]}/checkpoint",
+        checkpoint=f"{sys.argv[1]}/{inside}/checkpoint",
         shards=2,
         batch_rows=int(sys.argv[2]),
     )

@@ -56,8 +56,8 @@ class Engine:
     def use(self, shipment):
         """Go on with another plan."""
         self.shipment = shipment
-        self.path = str(send(shipment, self.folder))
-        self.reader = HeadraceReader(self.path)
+        self.address = send(shipment, self.folder)
+        self.reader = HeadraceReader(self.address)
 
     def move(self, shards):
         """Another number of shards: they leave their state, others take it over."""

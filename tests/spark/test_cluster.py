@@ -1,6 +1,7 @@
 """A real cluster: a worker is killed in the middle of a job, and nothing is lost or twice."""
 
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from headrace import cli
 from headrace.dev.cluster import Cluster
 from headrace.dev.errors import DevError
 from headrace.dev.processes import free_port, is_alive
+from headrace.spark import cluster_secret
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,9 +40,26 @@ def committed(folder: Path) -> int:
     return sum(path.name.isdigit() for path in (folder / "checkpoint/spark/commits").glob("*"))
 
 
+def check_closed(cluster) -> None:
+    """Who does not know the secret stays outside, and nobody else can look at it."""
+    secret = cluster_secret.secret_of(cluster.url)
+    assert len(secret) >= 32
+    for pid in cluster.pids.values():
+        process = psutil.Process(pid)
+        said = " ".join(process.cmdline())
+        assert "-Dspark.authenticate=true" in said and secret not in said
+        assert "-Dspark.master.rest.enabled=false" in said
+        listening = [c.laddr for c in process.net_connections("tcp") if c.status == "LISTEN"]
+        assert listening
+        assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+        assert 6066 not in [address.port for address in listening]
+    assert stat.S_IMODE(cluster.folder.stat().st_mode) == 0o700
+
+
 @pytest.mark.timeout(600)
 def test_a_worker_is_killed(cluster, tmp_path):
     assert cluster.status().workers == 2
+    check_closed(cluster)
     with pytest.raises(DevError, match=r"runs at .* already"):
         cluster.start()
     command = [sys.executable, "-m", "tests.spark.cluster_job", cluster.url, str(tmp_path)]
@@ -83,6 +102,7 @@ def test_a_worker_is_killed(cluster, tmp_path):
     assert cluster.status().workers <= 2
     left = [process for pid in cluster.pids.values() for process in below(pid)]
     assert cluster.stop()
+    assert cluster_secret.secret_of(cluster.url) is None
     assert not any(is_alive(process) for process in [*left, *killed])
 
 

@@ -60,7 +60,7 @@ def test_a_batch_names_its_files(tmp_path, kind):
     first = results(engine.reader, planned[1])
     kind.add(folder, 1, parts[2])  # sorts before the others
     (folder / f"half{kind.ending}").write_bytes(b"{")  # not whole yet
-    restarted = HeadraceReader(engine.path)
+    restarted = HeadraceReader(engine.address)
     again = results(restarted, restarted.partitions(None, planned[0]))
     assert_same(again, first, ordered=True)
     assert len(first) == 50

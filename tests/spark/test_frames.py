@@ -191,6 +191,32 @@ def test_streaming_frames(session, tmp_path):
     assert late > 0
 
 
+def test_two_streaming_frames_that_take_turns(session, tmp_path):
+    """A source that is silent in a batch keeps its time: what is late stays late."""
+    arrivals = [
+        {"a": range(0, 1000, 10), "b": range(0, 1000, 10)},
+        {"b": range(1000, 1100, 10)},  # a is silent
+        {"b": range(1100, 1200, 10)},
+        {"a": [100, 1100]},  # the window of 100 was closed by the first batch
+        {"a": range(1200, 2000, 10), "b": range(1200, 2000, 10)},
+    ]
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    windows, late = Counter(), 0
+    for number, arrived in enumerate(arrivals):
+        for name, times in arrived.items():
+            pq.write_table(pa.table({"at": list(times)}), tmp_path / name / f"{number}.parquet")
+        both = [hr.read.spark(streaming(session, tmp_path / name), name=name) for name in "ab"]
+        output = counted(both[0].union(both[1])).write.collect()
+        options = {"checkpoint": tmp_path / "checkpoint", "trigger": "available now"}
+        job = run(output, session=session, **options)
+        late += job.progress().late_rows
+        rows = output.result().to_pylist()
+        windows.update((row["window_start"], row["parity"]) for row in rows)
+    assert set(windows.values()) == {1}  # none comes out twice
+    assert late == 1
+
+
 def test_to_a_streaming_frame(session, tmp_path):
     """Windows over a streaming DataFrame as one, with SQL behind it and a restart in between."""
     found = Counter()

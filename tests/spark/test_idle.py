@@ -101,3 +101,13 @@ def test_sources_that_meet(tmp_path):
     alone = three.with_watermark("index", 0).window(hr.tumbling(5)).agg(n=hr.count())
     found = companies(Engine([both, alone], tmp_path, 10).shipment)
     assert found["a"] == found["b"] != found["c"]
+
+
+def test_rows_that_come_all_the_time(tmp_path):
+    """A batch does not wait until it is full."""
+    engine = Engine([hr.read.index(rate=2000)], tmp_path, 4_000_000)
+    for _ in range(2):
+        engine.commit(*engine.batch())
+    found = [row["index"] for row in engine.rows[0]]
+    assert 0 < len(found) < 4_000_000
+    assert found == list(range(len(found)))

@@ -179,6 +179,6 @@ def test_a_plan_is_read_once(tmp_path):
     plan = planned([pipelines.counted(source()).write.collect()])
     values = {"staged": {}, "channels": {}, "shards": 2, "checkpoint": "c", "batch_rows": 1}
     more = {"tasks": 1, "stop_file": "", "times": "", "state": "", "capacity": 8, "compiled": False}
-    path = str(send(Shipment(without_sinks(plan.stages()), **values, **more), tmp_path))
-    assert receive(path) is receive(path)
-    assert [len(level) for level in receive(path).levels] == [1]
+    address = send(Shipment(without_sinks(plan.stages()), **values, **more), tmp_path)
+    assert receive(address) is receive(address)
+    assert [len(level) for level in receive(address).levels] == [1]

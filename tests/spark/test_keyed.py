@@ -186,7 +186,7 @@ def test_tables_are_mapped(tmp_path):
     counted = source.join(names, on="user").key_by("n").process(tally, state={"n": 0}, output="m")
     engine = Engine([counted], tmp_path, 100)
     assert len(list(tmp_path.glob("plan-*.arrow"))) == 1
-    assert Path(engine.path).stat().st_size < 100_000
+    assert Path(engine.address.path).stat().st_size < 100_000
     while not engine.has_ended:
         engine.commit(*engine.batch())
     check(engine)

@@ -114,17 +114,17 @@ def write_input(folder: Path, size: Size) -> None:
         pq.write_table(moved, folder / f"{number}.parquet", row_group_size=5000)
 
 
-def check(folder: Path) -> None:
-    """Exactly the rows of a run on the thread, in files and in tables."""
+def check(folder: Path, inside: str = ".", compiled: bool = True) -> None:
+    """Exactly the rows of a run on the thread, in files (below `inside`) and in tables."""
     source = hr.read.parquet(folder / "in")
     expected = [getattr(pipelines, kind)(source).write.collect() for kind in killed_job.KINDS]
-    hr.run(*expected, engine="thread")
+    hr.run(*expected, engine="thread", compiled=compiled)
     for kind, output in zip(killed_job.KINDS, expected, strict=True):
         rows = rows_of(output.result())
-        published = (folder / kind).glob("part-*.parquet")
+        published = (folder / inside / kind).glob("part-*.parquet")
         found = pa.concat_tables([pq.read_table(path) for path in published])
         assert_same(rows_of(found), rows, ordered=False)
-        assert not list((folder / kind / "_staging").iterdir())
+        assert not list((folder / inside / kind).glob("_staging/*"))
         with closing(sqlite3.connect(folder / "out.db")) as database:
             database.row_factory = sqlite3.Row
             inserted = [dict(row) for row in database.execute(f"SELECT * FROM {kind}")]

@@ -510,6 +510,27 @@ def catches(x):
         return 0
 
 
+def indexes_in_try(x):
+    try:
+        return (x, 1)[x]
+    except ValueError:
+        return 0
+
+
+def calls_in_try(x):
+    try:
+        return divides_in_try(x)
+    except ValueError:
+        return 0
+
+
+def divides_in_try(x):
+    try:
+        return 1 // x
+    except ValueError:
+        return 0
+
+
 def two_types(x):
     if x > 1:
         return "a"
@@ -556,7 +577,7 @@ REFUSED = [
     (lambda x: missing(x), "'missing', which is not defined", "missing(x)", "define it"),  # noqa: F821
     (lambda x: pytest.importorskip(x), "calls importorskip(), which", "", "map_batches"),
     (lambda x: shutil.copy(x, x), "Numba does not know shutil.copy", "shutil", "map_batches"),
-    (lambda x: f"{x:>5}", "format spec", "{x:>5}", "map_batches"),
+    (lambda x: f"{x:>5}", "an f-string with a format", "{x:>5}", "format(x, '.2f')"),
     (lambda x: sum(i for i in range(x)), "generator expression", "sum(", "comprehension"),
     (lambda x: x + 2**64, "which does not fit in int64", "2**64", "map_batches"),
     (lambda x: x & 0xFFFFFFFFFFFFFFFF, "does not fit in int64", "0xFFFF", "map_batches"),
@@ -587,7 +608,10 @@ REFUSED = [
     (opens, "opens a file", 'open("file")', "source"),
     (delegates, "uses `yield from`", "yield from", "loop"),
     (inner_generator, "defines the generator rows() inside", "def rows", "outside"),
-    (catches, "only `except Exception`", "except ZeroDivisionError", "map_batches"),
+    (catches, "catches ZeroDivisionError", "except ZeroDivisionError", "`except ValueError`"),
+    (indexes_in_try, "catches ValueError where an index may raise", "(x, 1)[x]", "in the try"),
+    (calls_in_try, "catches ValueError where 'divides_in_try' may raise", "divides", "in the try"),
+    (divides_in_try, "catches ValueError where `//` may raise", "1 // x", "in the try"),
     (two_types, "it returns different types", "return ", "map_batches"),
     (yields_two_types, "it yields different types", "yield ", "map_batches"),
     (never_yields, "it never yields", "def never_yields", "map_batches"),
@@ -686,8 +710,6 @@ def unassigned_without_rows(x):
         (lambda x: x**-1, "a power that may be negative", "x**-1"),
         (lambda x: 2**x, "a power that may be negative", "2**x"),
         (lambda x: pow(2, x), "a power that may be negative", "pow(2, x)"),
-        (lambda x: str(x / 2), "makes text of a float", "str(x / 2)"),
-        (lambda x: f"{x / 2}", "makes text of a float", "{x / 2}"),
         (lambda x: ~(x > 1), "uses ~ on a bool", "~(x > 1)"),
     ],
 )

@@ -25,6 +25,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_node(kinds)
     _add_stage(kinds)
     _add_spark(kinds)
+    _add_policies(kinds)
 
 
 # ---- values ----------------------------------------------------------------------------------
@@ -87,6 +88,12 @@ def _known(what: str, names: Callable[[], Iterable[str]]) -> Callable[[str], lis
 
 def _stage_figures() -> Iterable[str]:
     from .stage import FIGURES
+
+    return FIGURES
+
+
+def _policies_figures() -> Iterable[str]:
+    from .policies import FIGURES
 
     return FIGURES
 
@@ -293,3 +300,17 @@ def _spark(options: argparse.Namespace) -> list[dict[str, Any]]:
     from .spark import command
 
     return command.run(options.only, scale=options.rows_scale, **_shown(options))
+
+
+# ---- policies --------------------------------------------------------------------------------
+
+
+def _add_policies(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = "threading models and policies, simulated"
+    _add_suite(kinds, "policies", says, what="figure", names=_policies_figures, command=_policies)
+
+
+def _policies(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from . import policies
+
+    return policies.run(options.only, **_shown(options))

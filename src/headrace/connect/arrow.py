@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from headrace.plan.expression_types import ExpressionError
 from headrace.plan.literals import stored
 from headrace.plan.schema import Field, Schema, schema_of_arrow
 from headrace.plan.types import DataType, from_arrow, optional
+from headrace.stage.blocks.validation import validated
 
 # What Arrow says of values it cannot convert; its own errors are ValueErrors and TypeErrors.
 CONVERSION_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError)
@@ -77,18 +79,16 @@ def as_table(data: Any, schema: Schema | None = None) -> pa.Table:
     >>> as_table([{"a": 1}, {"b": 2.5}]).to_pylist()
     [{'a': 1, 'b': None}, {'a': None, 'b': 2.5}]
     """
-    if isinstance(data, pa.Table):
-        return data
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if is_frame(data):
-        return pa.table(data)
+        data = pa.Table.from_batches([data])
+    if is_frame(data):  # it may come from a file that Arrow did not look into
+        return validated(data if isinstance(data, pa.Table) else pa.table(data), "the table")
     if isinstance(data, Mapping):
         return _table_of_columns(data, schema)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         rows = list(data)
         if rows and all(isinstance(row, pa.RecordBatch) for row in rows):
-            return pa.Table.from_batches(rows)
+            return validated(pa.Table.from_batches(rows), "the table")
         if all(isinstance(row, Mapping) for row in rows):
             return _table_of_columns(_columns_of_rows(rows, schema), schema)
     raise DataError(
@@ -151,7 +151,7 @@ def schema_of_table(table: pa.Table) -> tuple[Schema, dict[str, pa.DataType]]:
         Field(f.name, optional(f.type) if has_nulls(table[f.name]) else f.type.required)
         for f in schema
     ]
-    return Schema(tuple(fields)), unknown
+    return Schema(tuple(fields), schema.unread), unknown
 
 
 def said_of_unread(unread: Mapping[str, Any]) -> str:
@@ -182,9 +182,9 @@ def first_null(column: pa.ChunkedArray | pa.Array) -> int:
 
 def check_names(schema: pa.Schema) -> None:
     """A name that stands for two columns is a DataError."""
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twice:
-        raise DataError(f"there are several columns named {twice[0]!r}; rename them")
+    twice = min((name for name, count in Counter(schema.names).items() if count > 1), default=None)
+    if twice is not None:
+        raise DataError(f"there are several columns named {twice!r}; rename them")
 
 
 def null_error(field: Field, row: int, where: str = "") -> DataError:
@@ -202,9 +202,9 @@ def conform(table: pa.Table, schema: Schema) -> pa.Table:
     b: int8
     """
     check_names(table.schema)
-    columns = []
+    columns, names = [], set(table.schema.names)
     for field in schema:
-        if field.name not in table.schema.names:
+        if field.name not in names:
             there = ", ".join(table.schema.names) or "none"
             raise DataError(f"there is no column {field.name!r}; there are: {there}")
         columns.append(_as_kind(field, table[field.name]))

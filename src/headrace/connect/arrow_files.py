@@ -14,9 +14,12 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 
 from . import files
+from .arrow import check_names
 from .files import FileSource, Selection, row_numbers
+from .paths import DECODING_ERRORS, open_regular, whole_path
 
 FILE_MAGIC = b"ARROW1"  # at the beginning and the end of the file format
+END_MARK, OLD_END_MARK = b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0"  # of the stream format
 
 
 class ArrowSource(FileSource):
@@ -64,7 +67,7 @@ class ArrowFormat:
                     pa.ipc.open_file(file)
                     return ""
                 return "" if _has_end_mark(file) else "an end mark"
-            except (pa.ArrowException, OSError):
+            except DECODING_ERRORS:
                 return "its end"
 
 
@@ -72,14 +75,14 @@ class ArrowContent:
     """One open file of either format."""
 
     def __init__(self, path: Path, name: str) -> None:
-        self.name = name
+        self.name, self.path = name, whole_path(path)
         self._count: int | None = None
+        self._file = open_regular(path)
         try:
-            self._file = pa.OSFile(os.fspath(path), "r")
             self.schema = self._reader().schema
-        except FileNotFoundError:
-            raise DataError(f"{name} is gone; it was there before") from None
-        except (pa.ArrowException, OSError) as error:
+            check_names(self.schema)
+        except DECODING_ERRORS as error:
+            self._file.close()
             raise self._unreadable(error) from None
 
     def count(self) -> int:
@@ -113,9 +116,18 @@ class ArrowContent:
             if isinstance(reader, pa.RecordBatchFileReader):
                 yield from map(reader.get_batch, range(reader.num_record_batches))
             else:
-                yield from reader
-        except (pa.ArrowException, OSError) as error:
+                yield from self._stream(reader)
+        except DECODING_ERRORS as error:
             raise self._unreadable(error) from None
+
+    def _stream(self, reader: pa.RecordBatchStreamReader) -> Iterator[pa.RecordBatch]:
+        """The batches of a stream; one that was cut off looks like an end to Arrow."""
+        behind = self._file.tell()
+        for batch in reader:
+            behind = self._file.tell()
+            yield batch
+        if not _is_end_mark(self._file, behind):
+            raise self._unreadable("it has no end mark, so it is not whole")
 
     def _reader(self, fields: Sequence[int] = ()) -> Any:
         """A reader of these fields, or of all if none is named."""
@@ -123,8 +135,8 @@ class ArrowContent:
         options = pa.ipc.IpcReadOptions(included_fields=sorted(fields), use_threads=False)
         return (pa.ipc.open_file if is_file else pa.ipc.open_stream)(self._file, options=options)
 
-    def _unreadable(self, error: Exception) -> DataError:
-        return DataError(f"{self.name} cannot be read as Arrow: {error}")
+    def _unreadable(self, error: object) -> DataError:
+        return DataError(f"{self.path} cannot be read as Arrow: {error}")
 
 
 def _is_file_format(file: pa.NativeFile) -> bool:
@@ -142,4 +154,10 @@ def _has_end_mark(file: pa.NativeFile) -> bool:
     with suppress(StopIteration):
         while messages.read_next_message() is not None:
             behind = file.tell()
-    return behind < file.size()
+    return _is_end_mark(file, behind)
+
+
+def _is_end_mark(file: pa.NativeFile, at: int) -> bool:
+    """Is there an end mark at this place?"""
+    file.seek(at)
+    return file.read(len(END_MARK)).startswith((END_MARK, OLD_END_MARK))

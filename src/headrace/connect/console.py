@@ -75,8 +75,8 @@ class ConsoleSink:
             self._more = 0
 
     def _print(self, rows: pa.RecordBatch) -> None:
-        cells = [[_text(value) for value in column.to_pylist()] for column in rows.columns]
-        names = [_text(name) for name in self._schema.names]
+        cells = [[cell_text(value) for value in column.to_pylist()] for column in rows.columns]
+        names = [cell_text(name) for name in self._schema.names]
         needed = [max(map(len, [name, *column])) for name, column in zip(names, cells)]
         if not self._widths:
             self._widths = needed
@@ -98,7 +98,7 @@ class ConsoleSink:
         print(line, file=self._file or sys.stdout, flush=True)
 
 
-def _text(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """A value as one short line."""
     if value is None:
         return "null"

@@ -1,9 +1,10 @@
 """The log of a watched folder: which files were found in it, in which order.
 
-The first line names the log, every other line one file and its size when it was found:
+The first line names the log, every other line one file, its size when it was found, and a checksum
+of both:
 
     {"log": "9f3a21c4"}
-    ["part-0.parquet", 4096]
+    ["part-0.parquet", 4096, "f1b52a0c"]
 
 Lines are only ever added, so the place of a line in the log stands for the file and for all those
 before it, however many there are. Several processes may add to one log.
@@ -11,10 +12,13 @@ before it, however many there are. Several processes may add to one log.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import uuid
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +26,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headrace.plan.errors import DataError
+
+HEADER = b'{"log": "'  # how a log begins
 
 
 @dataclass(frozen=True)
@@ -78,18 +84,19 @@ class FileLog:
             self._take(file)
             fresh = [(name, size) for name, size in found if name not in self._names]
             if fresh or not self._identity:
+                self._check_rest(file)
                 file.truncate(self.end)  # half a line, of a process that died
                 file.seek(self.end)
                 if not self._identity:
                     file.write(_line({"log": uuid.uuid4().hex[:8]}))
-                file.write(b"".join(map(_line, fresh)))
+                file.write(b"".join(_line([*entry, _checksum(*entry)]) for entry in fresh))
                 file.flush()
                 os.fsync(file.fileno())
                 self._take(file)
 
     def entries(self, start: int, stop: int | None = None) -> Iterator[Entry]:
         """The files between two places, or to what is now the end."""
-        with open(self._path, "rb") as file:
+        with self._opened(os.O_RDONLY) as file:
             file.seek(start)
             at = start
             while stop is None or at < stop:
@@ -102,16 +109,35 @@ class FileLog:
 
     @contextmanager
     def _locked(self) -> Iterator[BinaryIO]:
-        try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise DataError(
-                f"{self._path}, the log of the files that were found, cannot be written: "
-                f"{error.strerror}; name another with watch=read.Watch(log=...)"
-            ) from None
-        with open(descriptor, "r+b") as file:
+        with self._opened(os.O_RDWR | os.O_CREAT) as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # given back when the file is closed
             yield file
+
+    def _opened(self, flags: int) -> BinaryIO:
+        """The file itself: a link in the folder could lead to any other one."""
+        try:
+            descriptor = os.open(self._path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+        except OSError as error:
+            said = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise DataError(
+                f"{self._path}, the log of the files that were found, cannot be written: {said}; "
+                "name another with watch=read.Watch(log=...)"
+            ) from None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise self._foreign()
+        return open(descriptor, "r+b" if flags & os.O_RDWR else "rb")
+
+    def _foreign(self) -> DataError:
+        return DataError(f"{self._path} is not the log of a watched folder; name another")
+
+    def _check_rest(self, file: BinaryIO) -> None:
+        """What is to be overwritten must be half a line of a log, and of nothing else."""
+        file.seek(self.end)
+        rest = file.read()
+        begins = HEADER if self.end == 0 else b"["
+        if not rest.startswith(begins) and not begins.startswith(rest):
+            raise self._foreign()
 
     def _take(self, file: BinaryIO) -> None:
         """Learn what has been added since the last time."""
@@ -120,29 +146,44 @@ class FileLog:
             if not line.endswith(b"\n"):
                 break
             if self.end == 0:
-                self._identity = str(self._header(line)["log"])
+                self._identity = self._header(line)
                 self.first = len(line)
             else:
                 self._names.add(self._parsed(line, self.end)[0])
             self.end += len(line)
 
-    def _header(self, line: bytes) -> dict[str, Any]:
+    def _header(self, line: bytes) -> str:
         try:
             found = json.loads(line)
-            if isinstance(found, dict) and "log" in found:
-                return found
-        except ValueError:
+            if isinstance(found, dict) and isinstance(found.get("log"), str):
+                return str(found["log"])
+        except (ValueError, RecursionError):
             pass
-        raise DataError(f"{self._path} is not the log of a watched folder; name another")
+        raise self._foreign()
 
     def _parsed(self, line: bytes, at: int) -> tuple[str, int]:
         try:
-            name, size = json.loads(line)
-        except (ValueError, TypeError):
+            name, size, checksum = json.loads(line)
+        except (ValueError, TypeError, RecursionError):
+            name, size, checksum = None, None, None
+        known = isinstance(name, str) and isinstance(size, int) and size >= 0
+        if not known or checksum != _checksum(name, size):
+            raise DataError(f"{self._path} has no file at byte {at}; it is not what it was")
+        if not _is_inside(name):
             raise DataError(
-                f"{self._path} has no file at byte {at}; it is not what it was"
-            ) from None
+                f"{self._path} names a file outside of the folder at byte {at}, {name!r}; it is "
+                "not what it was"
+            )
         return name, size
+
+
+def _checksum(name: str, size: int) -> str:
+    return f"{zlib.crc32(json.dumps([name, size]).encode()):08x}"
+
+
+def _is_inside(name: str) -> bool:
+    """Is this the name of something below a folder, whatever links there are?"""
+    return "\0" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 
 def _line(value: Any) -> bytes:

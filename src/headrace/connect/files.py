@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,8 +20,10 @@ import pyarrow as pa
 from headrace.plan.connector import Batch
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression, columns_of
+from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Schema, schema_of_arrow
 from headrace.plan.types import from_arrow
+from headrace.stage.blocks.validation import validated
 
 from .arrow import (
     check_names,
@@ -31,11 +33,17 @@ from .arrow import (
     null_error,
     said_of_unread,
 )
-from .paths import find_files, local_path
+from .paths import find_files, local_path, whole_path
 from .pushdown import mask, usable
 
 CHANNEL = "files"
-DECODED_ROWS = 131_072  # that are decoded at a time: bounds the memory of a reader, and its calls
+# What is decoded at a time: bounds the memory of a reader, and its calls.
+DECODED_ROWS = 131_072
+DECODED_BYTES = 64 << 20
+# What is given at a time where files are small, and how long it is looked for.
+GATHERED_ROWS = 8192
+GATHER_SECONDS = 0.005
+NO_ROWS = pa.record_batch({"": pa.nulls(0)})
 WORTH_COPYING = 16  # one row of so many: where a predicate keeps more, the filter behind is quicker
 
 Place = dict[str, Any]  # a position: {"file": its name, "row": how many of its rows lie before}
@@ -63,7 +71,12 @@ class Described(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, for messages and positions."""
+        """Its name, for positions."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Its whole path, for messages."""
         ...
 
     @property
@@ -115,7 +128,7 @@ class Format(Protocol):
         ...
 
 
-class FileSource:
+class FileSource(Located):
     """The rows of a file, of the files of a folder, or of those that a glob names.
 
     Files are read in the order of their names, those that are there when reading starts. Without a
@@ -144,6 +157,7 @@ class FileSource:
         """One: the files follow each other."""
         return [CHANNEL]
 
+    @says_where
     def latest(self) -> dict[str, Place | None]:
         """The end of the last file; None where there is no file."""
         base, names = find_files(self._path, self._format.endings)
@@ -155,6 +169,7 @@ class FileSource:
         finally:
             content.close()
 
+    @says_where
     def open(
         self,
         channel: str,
@@ -167,7 +182,15 @@ class FileSource:
         check_channel(self, channel)
         base, names = self._between(start, stop)
         selection = Selection.of(self._schema, columns, predicate)
-        return FileReader(self._format, base, names, selection, start, stop)
+        reader = FileReader(self._format, base, names, selection, start, stop)
+        reader.place = self.place
+        return reader
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """The files that are there now: for each its size, and when it was changed (ns)."""
+        base, names = find_files(self._path, self._format.endings)
+        found = ((name, (base / name).stat()) for name in names)
+        return {name: (each.st_size, each.st_mtime_ns) for name, each in found}
 
     def table(self) -> pa.Table:
         """All rows."""
@@ -192,7 +215,8 @@ class FileSource:
         base, names = find_files(self._path, self._format.endings)
         for position in (start, stop):
             if position is not None and position["file"] not in names:
-                raise DataError(f"{self}: {position['file']} is gone, and was read up to before")
+                gone = whole_path(base / position["file"])
+                raise DataError(f"{gone} is gone, and was read up to before")
         first = "" if start is None else start["file"]
         kept = [n for n in names if n >= first and (stop is None or n <= stop["file"])]
         return base, kept
@@ -225,13 +249,14 @@ def check_columns(content: Described, schema: Schema) -> None:
     if content.schema is None:
         return
     check_names(content.schema)
+    kinds = {field.name: field.type for field in content.schema}
     for field in schema:
-        if field.name not in content.schema.names:
-            raise DataError(f"{content.name} has no column {field.name!r} ({field.type})")
-        kind = content.schema.field(field.name).type
+        kind = kinds.get(field.name)
+        if kind is None:
+            raise DataError(f"{content.path} has no column {field.name!r} ({field.type})")
         if not is_lossless(kind, field.type):
             raise DataError(
-                f"{content.name}: column {field.name!r} is {kind}, and should be {field.type}"
+                f"{content.path}: column {field.name!r} is {kind}, and should be {field.type}"
             )
 
 
@@ -240,17 +265,53 @@ def row_numbers(first: int, count: int) -> np.ndarray:
     return np.arange(first + 1, first + count + 1)
 
 
+def rows_at_once(kinds: Iterable[pa.DataType]) -> int | None:
+    """How many rows of columns of these types to decode at a time; None where texts are among them.
+
+    >>> rows_at_once([pa.int64()]), rows_at_once([pa.int64()] * 1000), rows_at_once([pa.string()])
+    (131072, 8388, None)
+    """
+    try:
+        width = sum(kind.bit_width for kind in kinds) // 8
+    except ValueError:  # not of fixed width
+        return None
+    return max(1, min(DECODED_ROWS, DECODED_BYTES // max(1, width)))
+
+
+def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches put together, as long as neither their rows nor their bytes are many.
+
+    >>> [batch.num_rows for batch in joined([pa.record_batch({"n": [1, 2]})] * 3)]
+    [6]
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if waiting and (rows > DECODED_ROWS or size > DECODED_BYTES):
+            yield _together(waiting)
+            waiting, rows, size = [], batch.num_rows, batch.nbytes
+        waiting.append(batch)
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    joining: Any = pa  # its stubs lack the function
+    return batches[0] if len(batches) == 1 else joining.concat_batches(batches)
+
+
 @dataclass
 class Piece:
     """Some rows of a file, and for each of them (and for all) the number of the row behind."""
 
     file: str
-    rows: pa.RecordBatch | None
+    rows: pa.RecordBatch
     behind: np.ndarray
     end: int
 
 
-class FileReader:
+class FileReader(Located):
     """Reads files one after the other, a piece at a time."""
 
     def __init__(
@@ -268,38 +329,71 @@ class FileReader:
         self._pieces = self._read()
         self._piece: Piece | None = None  # the one that is being given
         self._given = 0  # how many of its rows have been given
+        self._is_over = False
+        self._failed: DataError | None = None
         self._closed = threading.Event()
 
+    @says_where
     def poll(self, max_rows: int, timeout: float) -> Batch:
-        """The next rows, at most to the end of a piece; looks for them `timeout` seconds long."""
-        deadline = time.monotonic() + timeout
-        while not self._closed.is_set():
-            if self._piece is not None and self._piece.rows is not None:
-                return self._give(self._piece, self._piece.rows, max_rows)
-            if self._piece is not None and time.monotonic() > deadline:
-                self._piece = None
-                return Batch(None, self._position)
-            self._piece = next(self._pieces, None)
-            if self._piece is None:
-                return Batch(None, self._position, ended=True)
+        """The next rows, of a piece or of several small ones; looks `timeout` seconds for them."""
+        if self._failed is not None:
+            raise self._failed
+        piece = self._next(time.monotonic() + timeout)
+        if self._closed.is_set():
+            self._pieces.close()
+            return Batch(None, self._position)
+        if piece is None:
+            return Batch(None, self._position, ended=self._is_over)
+        parts = [self._give(piece, max_rows)]
+        if piece.rows.num_columns:
+            self._gather(parts, max_rows)
+        return Batch(_together(parts), self._position)
+
+    def _next(self, deadline: float) -> Piece | None:
+        """The piece to give rows of; None at the end, after the deadline, or when closed."""
+        while self._piece is None and not self._closed.is_set():
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._is_over = True
+                return None
             self._given = 0
-            if self._piece.rows is None:
-                self._position = {"file": self._piece.file, "row": self._piece.end}
-        self._pieces.close()
-        return Batch(None, self._position)
+            if piece.rows.num_rows:
+                self._piece = piece
+            else:
+                self._position = {"file": piece.file, "row": piece.end}
+                if time.monotonic() > deadline:
+                    return None
+        return None if self._closed.is_set() else self._piece
+
+    def _gather(self, parts: list[pa.RecordBatch], max_rows: int) -> None:
+        """Add what fits, as long as it is little: of many small files, few batches are made."""
+        count, size = parts[0].num_rows, parts[0].nbytes
+        most, until = min(max_rows, GATHERED_ROWS, DECODED_ROWS), time.monotonic() + GATHER_SECONDS
+        while count < most and time.monotonic() < until:
+            try:
+                piece = self._next(until)
+            except DataError as error:  # behind the rows that were found before it
+                self._failed = error
+                return
+            if piece is None or not piece.rows.schema.equals(parts[0].schema):
+                return
+            count, size = count + piece.rows.num_rows, size + piece.rows.nbytes
+            if count > most or size > DECODED_BYTES:
+                return
+            parts.append(self._give(piece, max_rows))
 
     def close(self) -> None:
         """Give no more rows; the file is closed by the thread that reads, or with the reader."""
         self._closed.set()
 
-    def _give(self, piece: Piece, rows: pa.RecordBatch, max_rows: int) -> Batch:
-        start = self._given
+    def _give(self, piece: Piece, max_rows: int) -> pa.RecordBatch:
+        start, rows = self._given, piece.rows
         self._given = min(start + max_rows, rows.num_rows)
         if self._given == rows.num_rows:
             self._position, self._piece = {"file": piece.file, "row": piece.end}, None
         else:
             self._position = {"file": piece.file, "row": int(piece.behind[self._given - 1])}
-        return Batch(rows.slice(start, self._given - start), self._position)
+        return rows.slice(start, self._given - start)
 
     def _read(self) -> Generator[Piece, None, None]:
         for name in self._names:
@@ -311,7 +405,7 @@ class FileReader:
                 content.close()
 
     def _read_file(self, content: Content) -> Iterator[Piece]:
-        name = content.name
+        name, path = content.name, content.path
         start = self._start["row"] if self._start and self._start["file"] == name else 0
         stop = self._stop["row"] if self._stop and self._stop["file"] == name else None
         reached = start
@@ -321,21 +415,22 @@ class FileReader:
             reached = int(behind[-1])
             if low < high:
                 rows, behind = rows.slice(low, high - low), behind[low:high]
-                yield self._matching(name, self._checked(name, rows, behind), behind)
+                yield self._matching(name, self._checked(path, rows, behind), behind)
         end = content.count() if stop is None or reached < stop else stop
         stop = end if stop is None else stop
         for row in (start, stop):
             if not 0 <= row <= end:
-                raise DataError(f"{name} has {end} rows, not {row}; it has changed")
-        yield Piece(name, None, np.empty(0, np.int64), stop)  # what was left out counts as read
+                raise DataError(f"{path} has {end} rows, not {row}; it has changed")
+        yield Piece(name, NO_ROWS, np.empty(0, np.int64), stop)  # what was left out counts as read
 
-    def _checked(self, name: str, batch: pa.RecordBatch, behind: np.ndarray) -> pa.RecordBatch:
-        """The columns of the schema, in its order and types."""
+    def _checked(self, path: str, batch: pa.RecordBatch, behind: np.ndarray) -> pa.RecordBatch:
+        """The columns of the schema, in its order and types; a file can hold anything."""
+        validated(batch, path)
         columns = []
         for field in self._selection.columns:
             column = batch.column(field.name)
             if not field.type.nullable and has_nulls(column):
-                raise null_error(field, int(behind[first_null(column)]) - 1, f"{name}: ")
+                raise null_error(field, int(behind[first_null(column)]) - 1, f"{path}: ")
             kind = from_arrow(column.type)
             wider = kind is None or kind.name != field.type.name
             columns.append(column.cast(field.type.to_arrow()) if wider else column)
@@ -351,7 +446,7 @@ class FileReader:
             if (kept.true_count or 0) * WORTH_COPYING <= rows.num_rows:
                 rows = rows.filter(kept)
                 behind = behind[kept.fill_null(False).to_numpy(zero_copy_only=False)]
-        return Piece(name, rows if rows.num_rows else None, behind, end)
+        return Piece(name, rows, behind, end)
 
 
 def _can_mask(predicate: Expression, rows: pa.RecordBatch) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -13,9 +13,10 @@ from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 from headrace.plan.types import from_arrow
 
-from .paths import local_path
-from .staging import DAY, StagedSink, safe, sync
+from .paths import DECODING_ERRORS, local_path
+from .staging import DAY, StagedSink, published_as, safe, sync
 
+PART = "part-"  # how the names of published files begin
 STAGING = "_staging"  # readers of folders leave out names that begin with "_"
 COMMIT = ".commit"  # where attempts are put together; no attempt can have this name (safe)
 
@@ -24,13 +25,18 @@ class FolderSink(StagedSink):
     """A folder of files, one for each batch that was committed.
 
     An attempt stages its rows in `_staging/<batch>/<attempt>/`; a commit renames that file to
-    `part-<batch>` with the ending of the format. Where several attempts wrote parts of one batch,
+    `part-<batch>` with the ending of the format, and, where the end of the batch is known,
+    `@<end>` between the two. Where several attempts wrote parts of one batch,
     they become a folder of that name, again by one rename.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, keep_staged: float = DAY) -> None:
         self._folder = Path(local_path(path))
+        self._ends: dict[str, str] | None = None  # of the batches that are published, if known
         super().__init__(path, self._folder / STAGING, keep_staged=keep_staged)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_ends": None}
 
     def _schema_of(self, path: Path) -> pa.Schema:
         """The columns of a file; an ArrowException or OSError if it cannot be read."""
@@ -46,7 +52,7 @@ class FolderSink(StagedSink):
         """Rows of a schema must fit a file that is there."""
         try:
             found = self._schema_of(path)
-        except (pa.ArrowException, OSError) as error:
+        except DECODING_ERRORS as error:
             raise DataError(f"{self}: {path.name} cannot be read: {error}") from None
         there = {field.name: from_arrow(field.type) for field in found}
         for field in schema:
@@ -64,18 +70,26 @@ class FolderSink(StagedSink):
             )
 
     def _committed(self) -> Iterator[Path]:
-        for path in sorted(self._folder.glob(f"part-*{self.ending}")):
+        for path in sorted(self._folder.glob(f"{PART}*{self.ending}")):
             yield from sorted(path.glob(f"*{self.ending}")) if path.is_dir() else [path]
 
-    def _published(self, batch: str) -> Path:
-        return self._folder / f"part-{safe(batch)}{self.ending}"
+    def _published(self, name: str) -> Path:
+        return self._folder / f"{PART}{name}{self.ending}"
 
-    def _is_published(self, batch: str) -> bool:
-        return self._published(batch).exists()
+    def _published_end(self, batch: str) -> str | None:
+        if self._published(published_as(batch, "")).exists():
+            return ""
+        if self._ends is None:  # looked for once: nobody else publishes batches of these names
+            names = (p.name for p in self._folder.glob(f"{PART}*@*{self.ending}"))
+            ended = (n.removeprefix(PART).removesuffix(self.ending) for n in names)
+            self._ends = dict(name.split("@", 1) for name in ended)
+        return self._ends.get(safe(batch))
 
-    def _publish(self, batch: str, staged: Mapping[str, int]) -> None:
-        os.rename(self._one_source(batch, staged), self._published(batch))
+    def _publish(self, batch: str, staged: Mapping[str, int], end: str) -> None:
+        os.rename(self._one_source(batch, staged), self._published(published_as(batch, end)))
         sync(self._folder)
+        if end and self._ends is not None:
+            self._ends[safe(batch)] = end
 
     def _one_source(self, batch: str, staged: Mapping[str, int]) -> Path:
         """The file, or the folder of files, that holds exactly what was staged."""

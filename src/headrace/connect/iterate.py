@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,15 +11,17 @@ import pyarrow as pa
 from headrace.plan.connector import Batch
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression
+from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import literal_type
 
 from .arrow import column_of
+from .pump import Pump
 
 CHANNEL = "0"
 
 
-class IteratorSource:
+class IteratorSource(Located):
     """Rows as dicts, or as tuples in the order of the schema, from a Python iterable.
 
     Without a schema, the first row is taken when the source is made, and must be a dict that says
@@ -29,8 +30,9 @@ class IteratorSource:
 
     Guarantees: not replayable. A row is taken from the iterable once; a position is the number of
     rows given, and reading goes on only where it stopped. The rows before a bad row, or before an
-    exception of the iterable, are given first. An iterable that waits inside `next` cannot be
-    interrupted.
+    exception of the iterable, are given first. Rows are taken on a thread of their own (an SQLite
+    cursor needs `check_same_thread=False`): an iterable that waits inside `next` cannot be
+    interrupted, and holds up nobody. A row waits at most some ms for others.
 
     >>> source = IteratorSource({"n": n} for n in range(3))
     >>> source.schema()
@@ -46,9 +48,10 @@ class IteratorSource:
             raise DataError(f"a {type(rows).__name__} is not an iterable of dicts or tuples")
         self._name = getattr(rows, "__name__", type(rows).__name__)
         self._iterator: Iterator[Any] = iter(rows)
-        self._first: list[Any] = []  # the row that was looked at for the schema
         self._inferred = schema is None
+        self._first: list[Any] = []  # the row that was looked at for the schema
         self._schema = self._infer() if schema is None else Schema.of(schema)
+        self._pump = Pump(self._iterator, self._first)
         self.position = 0  # how many rows have been given
         self._failed: BaseException | None = None
 
@@ -67,6 +70,7 @@ class IteratorSource:
         """Unknown: nobody knows what an iterator still has."""
         return {CHANNEL: None}
 
+    @says_where
     def open(
         self,
         channel: str,
@@ -83,41 +87,32 @@ class IteratorSource:
                 f"{self}: {self.position} rows have been read, and reading cannot begin at row "
                 f"{start or 0}; use a new iterator, or a source that can be read again"
             )
-        return IteratorReader(self, stop, columns)
+        reader = IteratorReader(self, stop, columns)
+        reader.place = self.place
+        return reader
 
     def committed(self, channel: str, position: int) -> None:
         """Nothing to do: rows are gone once they are given."""
 
     def close(self) -> None:
-        """Let the iterable free what it holds; a generator that runs now ends by itself."""
-        close = getattr(self._iterator, "close", None)
-        if close is not None:
-            try:
-                close()
-            except ValueError:
-                return  # "generator already executing": another thread is inside it
+        """Let the iterable free what it holds, now or when it comes back from a wait."""
+        self._pump.close()
 
-    def take(self, count: int, deadline: float, closed: threading.Event) -> pa.RecordBatch | None:
-        """The next rows, `count` at most, those that came before the deadline; None at the end."""
+    def take(self, count: int, timeout: float, closed: threading.Event) -> pa.RecordBatch:
+        """The next rows, `count` at most; none if there was none for `timeout` seconds."""
         if self._failed is not None:
             raise self._failed
-        taken: list[Any] = []
-        while len(taken) < count and not closed.is_set():
-            try:
-                taken.append(self._first.pop() if self._first else next(self._iterator))
-            except StopIteration:
-                break
-            except BaseException as error:
-                self._failed = error
-                break
-            if time.monotonic() >= deadline:
-                break
-        values = self._values(taken)
-        batch = self._convert(values)
+        batch = self._convert(self._values(self._pump.take(count, timeout, closed)))
         self.position += batch.num_rows
+        self._failed = self._failed or self._pump.failure
         if self._failed is not None and not batch.num_rows:
             raise self._failed
-        return batch if batch.num_rows or closed.is_set() else None
+        return batch
+
+    @property
+    def has_ended(self) -> bool:
+        """Have all rows been given?"""
+        return self._failed is None and self._pump.has_ended
 
     def _infer(self) -> Schema:
         for row in self._iterator:
@@ -195,7 +190,7 @@ class IteratorSource:
         return pa.record_batch(arrays, schema=self._schema.to_arrow())
 
 
-class IteratorReader:
+class IteratorReader(Located):
     """Reads on in the iterable of an IteratorSource."""
 
     def __init__(
@@ -205,8 +200,9 @@ class IteratorReader:
         self._columns = None if columns is None else list(columns)
         self._closed = threading.Event()
 
+    @says_where
     def poll(self, max_rows: int, timeout: float) -> Batch:
-        """The rows that came within `timeout` seconds, but at least one, however long it takes."""
+        """The rows that came, those that follow each other closely; waits `timeout` seconds."""
         source = self._source
         if self._closed.is_set():
             return Batch(None, source.position)
@@ -214,15 +210,14 @@ class IteratorReader:
             max_rows = min(max_rows, self._stop - source.position)
         if max_rows <= 0:
             return Batch(None, source.position, ended=True)
-        rows = source.take(max_rows, time.monotonic() + timeout, self._closed)
-        if rows is None:
-            return Batch(None, source.position, ended=True)
+        rows = source.take(max_rows, timeout, self._closed)
+        ended = source.position == self._stop or source.has_ended
         if not rows.num_rows:
-            return Batch(None, source.position)
+            return Batch(None, source.position, ended=ended and not self._closed.is_set())
         if self._columns is not None:
             rows = rows.select(self._columns)
-        return Batch(rows, source.position, ended=source.position == self._stop)
+        return Batch(rows, source.position, ended=ended)
 
     def close(self) -> None:
-        """Give no more rows; the iterable keeps those that were not asked for."""
+        """Give no more rows; the source keeps those that were taken and not given."""
         self._closed.set()

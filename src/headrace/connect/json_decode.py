@@ -1,7 +1,8 @@
 """Lines of JSON as columns: fast where nothing is wrong, else line by line with the reason.
 
 Both ways give the same values for the same lines. The fast one is Arrow's parser; whatever it does
-not take (or takes too easily) goes the other way, which decides.
+not take (or takes too easily) goes the other way, line by line. A line is good if one of the ways
+takes it alone: what becomes of it does not depend on the lines around it.
 """
 
 from __future__ import annotations
@@ -96,11 +97,13 @@ def decode_each(
     for number, line in enumerate(lines):
         try:
             values.append(_row(line, columns))
-            good.append(number)
-        except ValueError as error:
-            wrong.append((number, str(error)))
-        except RecursionError:
-            wrong.append((number, "not JSON that can be read: it is nested too deeply"))
+        except (ValueError, RecursionError) as error:
+            alone = decode([line], columns)
+            if alone is None:
+                wrong.append((number, _reason(error)))
+                continue
+            values.append([_stored(column[0]) for column in alone.columns])
+        good.append(number)
     arrays = [
         pa.array([row[i] for row in values], field.type.to_arrow())
         for i, field in enumerate(columns)
@@ -108,6 +111,16 @@ def decode_each(
     if not arrays:
         return pa.record_batch({"": pa.nulls(len(good))}).select([]), good, wrong
     return pa.record_batch(arrays, names=list(columns.names)), good, wrong
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "not JSON that can be read: it is nested too deeply"
+    return str(error)
+
+
+def _stored(value: Any) -> Any:
+    return value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 def _parsed_as(kind: DataType) -> pa.DataType:
@@ -171,7 +184,7 @@ def _value(found: dict[str, Any], field: Field) -> Any:
         return stored(value, kind)
     except (ValueError, ExpressionError) as error:
         what = f"{_shortened(value)} is not a value of {kind.required}"
-        said = str(error) if isinstance(value, int) else what  # a number may be too large
+        said = _cut(str(error)) if isinstance(value, int) else what  # a number may be too large
         raise ValueError(f"column {field.name!r}: {said}") from None
 
 
@@ -184,5 +197,8 @@ def _of_text(value: Any, kind: DataType) -> Any:
 
 
 def _shortened(value: Any) -> str:
-    said = repr(value)
+    return _cut(repr(value))
+
+
+def _cut(said: str) -> str:
     return said if len(said) <= SHOWN else f"{said[:SHOWN]}..."

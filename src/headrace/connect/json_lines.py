@@ -15,8 +15,10 @@ from headrace.plan.schema import Schema
 
 from .files import FileSource, Selection
 from .json_decode import decode, decode_each
+from .paths import check_regular, not_readable, whole_path
 
 CHUNK_BYTES = 1 << 20  # how much is decoded at a time, which bounds the memory of a reader
+FEW_BYTES = 4096  # for less it takes longer to call Arrow's parser than to decode line by line
 LONGEST_LINE = 64 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 ON_ERROR = ("fail", "skip")
@@ -42,9 +44,9 @@ class JsonSource(FileSource):
     >>> folder = tempfile.TemporaryDirectory()
     >>> _ = Path(folder.name, "a.json").write_text('{"n": 1}\\n{"n": "x"}\\n{"n": 3}\\n')
     >>> source = JsonSource(folder.name, schema={"n": int})
-    >>> source.open("files").poll(10, 0.0)
+    >>> source.open("files").poll(10, 0.0)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    headrace.plan.errors.DataError: a.json, line 2: column 'n': 'x' is not a value of int64
+    headrace.plan.errors.DataError: .../a.json, line 2: column 'n': 'x' is not a value of int64
     >>> source = JsonSource(folder.name, schema={"n": int}, on_error="skip")
     >>> source.table().to_pylist(), source.skipped
     ([{'n': 1}, {'n': 3}], 1)
@@ -87,11 +89,11 @@ class JsonFormat:
                 return "" if file.read() == b"\n" else "a newline at its end"
         return ""
 
-    def refuse(self, name: str, wrong: Sequence[tuple[int, str]]) -> None:
+    def refuse(self, path: str, wrong: Sequence[tuple[int, str]]) -> None:
         """Fail with the first line that is wrong, or count them."""
         if wrong and self._on_error == "fail":
             row, what = wrong[0]
-            raise DataError(f"{name}, line {row + 1}: {what}")
+            raise DataError(f"{path}, line {row + 1}: {what}")
         self.skipped += len(wrong)
 
 
@@ -101,14 +103,13 @@ class JsonContent:
     schema = None
 
     def __init__(self, path: Path, name: str, form: JsonFormat) -> None:
-        self.name, self._format = name, form
+        self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
+        check_regular(path)
         try:
             self._file = open(path, "rb")  # noqa: SIM115
-        except FileNotFoundError:
-            raise DataError(f"{name} is gone; it was there before") from None
         except OSError as error:
-            raise DataError(f"{name} cannot be read: {error.strerror}") from None
+            raise not_readable(path, error) from None
 
     def count(self) -> int:
         """How many lines there are."""
@@ -142,11 +143,12 @@ class JsonContent:
         self, lines: Sequence[bytes], numbers: Sequence[int], columns: Schema
     ) -> tuple[pa.RecordBatch, Sequence[int]]:
         """The rows of some lines, and the numbers of those that are rows."""
-        rows = decode(lines, columns)
-        if rows is not None:
-            return rows, numbers
+        if sum(map(len, lines)) > FEW_BYTES:
+            rows = decode(lines, columns)
+            if rows is not None:
+                return rows, numbers
         rows, good, wrong = decode_each(lines, columns)
-        self._format.refuse(self.name, [(numbers[i], what) for i, what in wrong])
+        self._format.refuse(self.path, [(numbers[i], what) for i, what in wrong])
         return rows, [numbers[i] for i in good]
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
@@ -155,16 +157,22 @@ class JsonContent:
         first, rest = 0, self._file.read(CHUNK_BYTES).removeprefix(BYTE_ORDER_MARK)
         while data := self._file.read(CHUNK_BYTES):
             lines, end, part = rest.rpartition(b"\n")
+            self._check_length(rest, first)
             if end:
                 yield first, lines + end
                 first += lines.count(b"\n") + 1
-            elif len(part) > LONGEST_LINE:
-                raise DataError(
-                    f"{self.name}, line {first + 1}: longer than {LONGEST_LINE >> 20} MiB; is "
-                    "there one JSON object per line?"
-                )
             rest = part + data
         if rest:
+            self._check_length(rest, first)
             yield first, rest
             first += rest.removesuffix(b"\n").count(b"\n") + 1
         self._count = first
+
+    def _check_length(self, content: bytes, number: int) -> None:
+        """The first line of a chunk can be one that came in many."""
+        end = content.find(b"\n")
+        if (len(content) if end < 0 else end) > LONGEST_LINE:
+            raise DataError(
+                f"{self.path}, line {number + 1}: longer than {LONGEST_LINE >> 20} MiB; is "
+                "there one JSON object per line?"
+            )

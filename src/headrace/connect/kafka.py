@@ -11,6 +11,7 @@ from typing import Any
 from headrace.plan.errors import DataError, Unreachable
 from headrace.plan.expressions import Expression
 from headrace.plan.literals import stored
+from headrace.plan.located import says_where
 from headrace.plan.schema import Schema
 from headrace.plan.types import timestamp
 
@@ -99,6 +100,7 @@ class KafkaSource(OfTopic):
             self._settle(channels)
             return {channel: self._starts[int(channel)] for channel in channels}
 
+    @says_where
     def latest(self) -> dict[str, int]:
         """For each channel the position behind its last message, or behind the last to be read."""
         with self._lock:
@@ -111,6 +113,7 @@ class KafkaSource(OfTopic):
                 found[channel] = min(end, self._stops.get(partition, end))
             return found
 
+    @says_where
     def open(
         self,
         channel: str,
@@ -130,7 +133,7 @@ class KafkaSource(OfTopic):
             self._check_kept(partition, begin)
             end = self._stops.get(partition) if stop is None else stop
         wanted = self._schema if columns is None else self._schema.select(columns)
-        return KafkaReader(
+        reader = KafkaReader(
             self._connection,
             self._topic,
             partition,
@@ -139,6 +142,8 @@ class KafkaSource(OfTopic):
             self._decoder(wanted),
             self._skip if self._skips else None,
         )
+        reader.place = self.place
+        return reader
 
     def committed(self, channel: str, position: int) -> None:
         """Nothing to do: how long messages stay is the broker's business."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import logging
-import re
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.plan.errors import DataError, Unreachable
+from headrace.plan.located import Located
+from headrace.plan.secret import MASK, SECRET_NAME, Secret
 
 LOGGER = logging.getLogger("headrace.kafka")
 # The client tells of every attempt to connect: for those only who have asked for it.
@@ -19,9 +20,6 @@ _CLIENT_LOGGER.addHandler(logging.NullHandler())
 _CLIENT_LOGGER.propagate = False
 TIMEOUT = 15.0  # seconds that a broker may take to answer a question
 NEWS = 1.0  # seconds that a broker may take to hear of a topic that was made a moment ago
-
-# Whatever has such a name may be a secret, or hold one.
-_SECRET = re.compile(r"password|secret|token|key|pem|jaas|oauth|credential|certificate")
 
 # What correctness hangs on: no commits, no jumps over what is gone, no topics out of typing errors.
 _OURS = {
@@ -54,13 +52,11 @@ class Connection:
         if not self.servers.strip():
             raise DataError('no servers; give "host:port", or a list of them')
         # Names have dots, which Python's keywords cannot have.
-        self._options = {name.replace("_", "."): value for name, value in options.items()}
+        named = {name.replace("_", "."): value for name, value in options.items()}
+        self._options = {name: _hidden(name, value) for name, value in named.items()}
         for name in self._options:
             if name in _OURS:
                 raise DataError(f"option {name} cannot be set: {_OURS[name]}")
-        self._secrets = sorted(
-            {str(v) for n, v in self._options.items() if v and _SECRET.search(n)}, key=len
-        )
 
     def __str__(self) -> str:
         return self.servers
@@ -104,7 +100,8 @@ class Connection:
         self, kind: str, defaults: dict[str, Any], ours: dict[str, Any], trouble: Trouble
     ) -> Any:
         module = kafka()
-        options = {**defaults, **self._options, **ours, "bootstrap.servers": self.servers}
+        given = {n: v.value if isinstance(v, Secret) else v for n, v in self._options.items()}
+        options = {**defaults, **given, **ours, "bootstrap.servers": self.servers}
         options["error_cb"] = trouble.happened
         try:
             return getattr(module, kind)(options, logger=_CLIENT_LOGGER)
@@ -120,8 +117,9 @@ class Connection:
         if isinstance(error, Exception) and error.args:
             error = error.args[0]
         words = error.str() if hasattr(error, "str") else str(error)
-        for secret in reversed(self._secrets):
-            words = words.replace(secret, "***")
+        secrets = {v.value for v in self._options.values() if isinstance(v, Secret) and v.value}
+        for secret in sorted(secrets, key=len, reverse=True):
+            words = words.replace(secret, MASK)
         return str(words)
 
     def partitions(self, client: Any, topic: str, trouble: Trouble) -> list[int]:
@@ -165,6 +163,11 @@ class Connection:
         return DataError(f"Kafka at {self} has no topic {topic!r}; {hint}")
 
 
+def _hidden(name: str, value: Any) -> Any:
+    """The value of an option; one that may be a secret is shown and written nowhere."""
+    return Secret(value) if isinstance(value, str) and SECRET_NAME.search(name) else value
+
+
 class Trouble:
     """What a client reported by itself: lost connections, refused passwords, undelivered rows."""
 
@@ -188,7 +191,7 @@ class Trouble:
             self.undelivered.append(error)
 
 
-class OfTopic:
+class OfTopic(Located):
     """What a source and a sink share: a topic, a format, and one client, made when it is needed.
 
     A copy that was sent to another process has a client and a lock of its own.

@@ -14,7 +14,7 @@ from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType, binary, int32, int64, optional, timestamp
 
 from . import json_decode
-from .arrow import CONVERSION_ERRORS, conform
+from .arrow import CONVERSION_ERRORS, as_table, conform
 from .iso import times_of_texts
 
 Values = Sequence[Any]  # the bytes of messages; None for a message without a value
@@ -42,6 +42,7 @@ class Messages:
     def __init__(self, partition: int, wanted: Iterable[str] = ()) -> None:
         self.partition = partition
         self.values: list[Any] = []  # bytes; None for a message without a value
+        self.size = 0  # bytes of all values
         self.offsets: list[int] = []
         self.keys: list[Any] | None = [] if "key" in wanted else None
         self.stamps: list[int | None] | None = [] if "timestamp" in wanted else None
@@ -55,6 +56,7 @@ class Messages:
             return
         kind = type(messages[0])
         self.values += map(kind.value, messages)
+        self.size += sum(map(len, filter(None, self.values[-len(messages) :])))
         self.offsets += map(kind.offset, messages)
         if self.keys is not None:
             self.keys += map(kind.key, messages)
@@ -213,8 +215,7 @@ class Custom:
             raise DataError(f"gave a {type(rows).__name__} and not a record batch")
         if rows.num_rows != len(values):
             raise DataError(f"gave {rows.num_rows} rows for {len(values)} messages")
-        table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-        table = conform(table, self._schema).select(list(self._columns.names))
+        table = conform(as_table(rows), self._schema).select(list(self._columns.names))
         if not len(self._columns):
             return _without_columns(len(values))
         return table.combine_chunks().to_batches()[0]

@@ -12,16 +12,18 @@ import pyarrow as pa
 
 from headrace.plan.connector import Batch
 from headrace.plan.errors import DataError
+from headrace.plan.located import Located, says_where
 
 from .kafka_client import Connection, Trouble, kafka
 from .kafka_decode import Format, Messages
 
-MOST = 8192  # messages decoded at a time
+MOST = 8192  # messages decoded at a time,
+MOST_BYTES = 64 << 20  # and bytes: a message may have many
 CHUNK = 512  # messages taken from the client at a time, too few to start the collector
 WAIT = 0.1  # seconds after which a poll that waits looks whether it was closed
 
 
-class KafkaReader:
+class KafkaReader(Located):
     """One partition, read by a client of its own."""
 
     def __init__(
@@ -48,6 +50,7 @@ class KafkaReader:
             module = kafka()
             self._consumer.assign([module.TopicPartition(topic, partition, start)])
 
+    @says_where
     def poll(self, max_rows: int, timeout: float) -> Batch:
         """The messages that are there; waits for the first of them at most `timeout` seconds."""
         try:
@@ -104,7 +107,8 @@ class KafkaReader:
                 full = bool(taken)  # others may have come with it
             messages.add(self._before_stop(taken))
             at_end = self._stop is not None and self._reached >= self._stop
-            if len(messages) == count or at_end or self._closed.is_set():
+            full_up = len(messages) == count or messages.size >= MOST_BYTES
+            if full_up or at_end or self._closed.is_set():
                 return messages
             if not full and (messages or time.monotonic() >= deadline):
                 return messages

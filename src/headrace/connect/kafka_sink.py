@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.plan.errors import DataError
+from headrace.plan.located import says_where
 from headrace.plan.schema import Field, Schema
 
 from .kafka_client import OfTopic, Trouble, format_name, kafka
@@ -58,6 +59,7 @@ class KafkaSink(OfTopic):
         said = super().__str__()
         return said if self._key is None else f"{said}, key {self._key}"
 
+    @says_where
     def open(self, schema: Schema) -> None:
         """Look whether the columns and the topic are there."""
         with self._lock:
@@ -65,6 +67,7 @@ class KafkaSink(OfTopic):
             self._schema = schema
             self._partitions()
 
+    @says_where
     def write(self, rows: pa.RecordBatch, batch: str, attempt: str) -> int:
         """Begin to send rows."""
         values = self._values(rows)
@@ -79,6 +82,7 @@ class KafkaSink(OfTopic):
             self._check()
         return rows.num_rows
 
+    @says_where
     def commit(self, batch: str, messages: Sequence[int]) -> None:
         """Wait until everything that was sent has arrived."""
         with self._lock:
@@ -93,6 +97,7 @@ class KafkaSink(OfTopic):
             self._trouble = Trouble()
             self._forget()
 
+    @says_where
     def close(self) -> None:
         """Wait until everything that was sent has arrived; raises if it does not."""
         with self._lock:

@@ -181,4 +181,4 @@ def _common_schema(tables: Sequence[pa.Table]) -> tuple[Schema, dict[str, pa.Dat
                 )
             if field.type.nullable:
                 kinds[field.name] = optional(field.type)
-    return Schema(tuple(Field(name, kind) for name, kind in kinds.items())), unread
+    return Schema(tuple(Field(name, kind) for name, kind in kinds.items()), first.unread), unread

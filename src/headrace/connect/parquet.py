@@ -7,12 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from headrace.plan.located import says_where
 from headrace.plan.types import DataType
 
 from .files import FileSource, Place, check_columns
 from .memory import stored_maximum
 from .parquet_files import ParquetContent
 from .parquet_format import ParquetFormat
+from .paths import DECODING_ERRORS
 
 Bound = tuple[int, int, int, Any]  # number, first row, row behind, largest value of a column
 
@@ -45,6 +47,7 @@ class ParquetSource(FileSource):
         super().__init__(path, ParquetFormat(), schema=schema)
         self._kept: dict[tuple[str, str], tuple[tuple[int, int], list[Bound]]] = {}
 
+    @says_where
     def maximum(self, column: str, channel: str, position: Place | None) -> Any:
         """The largest value of a column before a position (None: in all files), in stored form.
 
@@ -92,6 +95,10 @@ class ParquetSource(FileSource):
 def _read_maximum(path: Path, name: str, group: int, column: str, rows: int, kind: DataType) -> Any:
     """The largest value in the first rows of a row group, which are read for it."""
     content = ParquetContent(path, name)
-    values = content.file.read_row_group(group, [column])[column]
-    content.close()
+    try:
+        values = content.file.read_row_group(group, [column])[column]
+    except DECODING_ERRORS as error:
+        raise content.unreadable(error) from None
+    finally:
+        content.close()
     return stored_maximum(values.slice(0, rows), kind)

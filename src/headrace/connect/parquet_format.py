@@ -14,7 +14,11 @@ from headrace.plan.expressions import columns_of
 from . import files
 from .files import Selection, row_numbers
 from .parquet_files import ParquetContent
+from .paths import DECODING_ERRORS
 from .pushdown import may_match
+
+FIRST_ROWS = 64  # of a row group: they tell how long its texts are
+MOST_TEXTS = 8192  # rows with texts that are decoded at once, however short the first ones are
 
 
 class ParquetFormat:
@@ -56,22 +60,39 @@ class ParquetRows(ParquetContent):
                 first += batch.num_rows
                 if stop is not None and first >= stop:
                     break
+            else:
+                if first != end:
+                    raise self.unreadable(f"row group {group} lacks {end - first} rows")
 
     def _decode(self, selection: Selection, group: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a group, in pieces whose rows and bytes are bounded."""
         names = list(selection.columns.names)
+        kinds = {name: self.schema.field(name).type for name in names}
         try:
-            plain = self.plain_columns(group, names)
-            others = [name for name in names if name not in plain]
-            for rest in self.file.iter_batches(
-                files.DECODED_ROWS, [group], others, use_threads=False
-            ):
-                columns = [
-                    plain[name].take(rest.num_rows) if name in plain else rest.column(name)
-                    for name in names
-                ]
-                yield pa.record_batch(columns, names=names) if plain else rest
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{self.name} cannot be read as Parquet: {error}") from None
+            rows = files.rows_at_once(kinds.values())
+            if rows is None:
+                texts = [name for name in names if files.rows_at_once([kinds[name]]) is None]
+                rows = self._text_rows(group, texts)
+            yield from files.joined(self._read(group, names, rows))
+        except DECODING_ERRORS as error:
+            raise self.unreadable(error) from None
+
+    def _text_rows(self, group: int, texts: list[str]) -> int:
+        """How many rows to decode at once where texts may be of any length, by the first ones.
+
+        A file of some kB can have rows of GBs: values that repeat are stored once.
+        """
+        few = self._group_rows[group] <= FIRST_ROWS
+        first = None if few else next(self._read(group, texts, FIRST_ROWS), None)
+        if first is None:
+            return FIRST_ROWS
+        bytes_per_row = max(1, first.nbytes // max(1, first.num_rows))
+        return max(1, min(MOST_TEXTS, files.DECODED_BYTES // bytes_per_row))
+
+    def _read(self, group: int, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        # Arrow makes room for all rows that it is asked for, be there few or many of them.
+        rows = max(1, min(rows, self._group_rows[group]))
+        return self.file.iter_batches(rows, [group], names, use_threads=False)
 
     def _may_match(self, selection: Selection, group: int) -> bool:
         """May a row group have rows that the predicate keeps?"""

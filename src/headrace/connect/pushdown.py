@@ -177,8 +177,13 @@ def mask(expression: Expression, rows: pa.RecordBatch) -> Any:
 
 
 def _values(column: pa.Array) -> pa.Array:
+    """A column as Arrow compares it, which has no kernels for views."""
     kind = column.type
-    return column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    if kind in (pa.string_view(), pa.binary_view()):
+        return column.cast(pa.string() if kind == pa.string_view() else pa.binary())
+    return column
 
 
 def _scalar(constant: Literal) -> pa.Scalar:

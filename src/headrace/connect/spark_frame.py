@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression
-from headrace.plan.schema import Field, Schema, schema_of_arrow
+from headrace.plan.schema import Field, Schema, said_of_types, schema_of_arrow
 
 from .arrow import conform, said_of_unread
 from .memory import MemoryReader
@@ -120,7 +120,7 @@ def _schema_of(frame: Any) -> tuple[Schema, dict[str, str]]:
         if unknown:
             unread[field.name] = field.dataType.simpleString()
         fields.extend(known)
-    return Schema(tuple(fields)), unread
+    return Schema(tuple(fields), said_of_types(unread)), unread
 
 
 def _chosen(wanted: Schema, there: Schema, unread: dict[str, str]) -> Schema:

@@ -16,8 +16,8 @@ from headrace.plan.schema import Field, Schema
 
 from .arrow_sink import ArrowWriter, rows_in_arrow
 from .iso import texts_of_times
-from .paths import local_path
-from .staging import DAY, RowWriter, StagedSink, safe
+from .paths import local_path, whole_path
+from .staging import DAY, RowWriter, StagedSink, published_as, safe
 
 BATCHES = "headrace_batches"
 BUSY_SECONDS = 30.0  # to wait for others that write to the database
@@ -86,6 +86,16 @@ class SqliteSink(StagedSink):
     def _rows_in(self, path: Path) -> int:
         return rows_in_arrow(path)
 
+    def _check_place(self) -> None:
+        folder = Path(self._path).parent
+        if not folder.is_dir():
+            raise DataError(
+                f"{self}: there is no folder {whole_path(folder)}; make it, or correct the path"
+            )
+
+    def _folders(self) -> list[Path]:
+        return [self._staging, self._staging.parent]
+
     def _prepare(self, schema: Schema) -> None:
         columns = ", ".join(
             f"{_quoted(f.name)} {_type(f)}{' NOT NULL' if _is_required(f) else ''}" for f in schema
@@ -124,29 +134,37 @@ class SqliteSink(StagedSink):
                     f"{name!r}; give the column a default, or write to another table"
                 )
 
-    def _is_published(self, batch: str) -> bool:
+    def _published_end(self, batch: str) -> str | None:
         with self._transaction() as database:
-            return self._has_batch(database, batch)
+            return self._end_in(database, batch)
 
-    def _has_batch(self, database: sqlite3.Connection, batch: str) -> bool:
-        query = f"SELECT 1 FROM {BATCHES} WHERE target = ? AND batch = ?"
-        return database.execute(query, (self._table, batch)).fetchone() is not None
+    def _end_in(self, database: sqlite3.Connection, batch: str) -> str | None:
+        first, behind = f"{safe(batch)}@", f"{safe(batch)}A"  # "A" follows "@"
+        query = (
+            f"SELECT batch FROM {BATCHES} WHERE target = ? AND (batch = ? OR "
+            "(batch >= ? AND batch < ?))"
+        )
+        given = (self._table, batch, first, behind)
+        found = database.execute(query, given).fetchone()
+        if found is None:
+            return None
+        return "" if found[0] == batch else str(found[0]).removeprefix(first)
 
-    def _publish(self, batch: str, staged: Mapping[str, int]) -> None:
+    def _publish(self, batch: str, staged: Mapping[str, int], end: str) -> None:
         paths = [self._whole(batch, attempt, rows) for attempt, rows in staged.items()]
         assert self._schema is not None
         names = ", ".join(map(_quoted, self._schema.names))
         marks = ", ".join("?" * len(self._schema))
         insert = f"INSERT INTO {_quoted(self._table)} ({names}) VALUES ({marks})"
         with self._transaction() as database:
-            if self._has_batch(database, batch):
+            if self._end_in(database, batch) is not None:
                 return  # another process was faster
             for path in paths:
                 for rows in _batches(path):
                     database.executemany(insert, _rows(rows, self._schema))
             database.execute(
                 f"INSERT INTO {BATCHES} (target, batch, rows) VALUES (?, ?, ?)",
-                (self._table, batch, sum(staged.values())),
+                (self._table, published_as(batch, end) if end else batch, sum(staged.values())),
             )
 
     @contextmanager

@@ -11,8 +11,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
@@ -20,12 +20,16 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from headrace.plan.errors import DataError
+from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Schema
 
-from .paths import local_path
+from .paths import DECODING_ERRORS, local_path, whole_path
 
-GROUP_ROWS = 131_072  # that are written at a time: small batches are put together
+# What is written at a time: small batches are put together, in memory that is bounded.
+GROUP_ROWS = 131_072
+GROUP_BYTES = 64 << 20
 DAY = 86_400.0
+TRIES = 100
 
 Message = dict[str, Any]  # {"attempt": its name, "rows": how many it had staged by then}
 
@@ -42,7 +46,7 @@ class RowWriter(Protocol):
         ...
 
 
-class StagedSink:
+class StagedSink(Located):
     """A sink whose attempts stage rows in files, for a commit that publishes them.
 
     Tasks may stage in other processes, as long as they see the same folder.
@@ -50,6 +54,7 @@ class StagedSink:
 
     exactly_once = True
     distributed = True
+    keeps_ends = True  # commit takes the end of a batch, and keeps it with what it publishes
     kind: str  # as in write.<kind>
     ending: str  # of the names of staged files
 
@@ -72,62 +77,80 @@ class StagedSink:
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
+    @says_where
     def open(self, schema: Schema) -> None:
         """Make the place, check what is there already, and remove old leftovers."""
         if not len(schema):
             raise DataError(f"{self}: there must be at least one column")
         self._schema = schema
-        try:
-            self._staging.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(f"{self}: cannot make this folder: {error.strerror}") from None
-        self._prepare(schema)
-        self._remove_leftovers()
+        self._check_place()
+        with self._disk():
+            make_folders(self._staging)
+            self._prepare(schema)
+            self._remove_leftovers()
 
+    @says_where
     def write(self, rows: pa.RecordBatch, batch: str, attempt: str) -> Message:
         """Add rows to the file of an attempt."""
         if self._schema is None:
             raise DataError(f"{self}: open() comes before write()")
-        with self._lock:
+        with self._lock, self._disk():
             file = self._open.get((batch, attempt))
             if file is None:
                 path = self._staged(batch, attempt)
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_folders(path.parent)
                 arrow = self._schema.to_arrow()
                 file = StagedFile(path, arrow, self._writer(path, arrow))
                 self._open[batch, attempt] = file
             file.add(rows)
             return {"attempt": attempt, "rows": file.rows}
 
-    def commit(self, batch: str, messages: Sequence[Message]) -> None:
-        """Publish what the attempts of the messages staged; nothing if that was done before."""
+    @says_where
+    def commit(self, batch: str, messages: Sequence[Message], end: str = "") -> None:
+        """Publish what the attempts of the messages staged; nothing if that was done before.
+
+        end: stands for where the batch ends. One that was published with another end had other
+        rows, and is a DataError.
+        """
         staged: dict[str, int] = {}
         for message in messages:
             name = message["attempt"]
             staged[name] = max(staged.get(name, 0), message["rows"])
-        with self._lock:
+        with self._lock, self._disk():
             for key in [key for key in self._open if key[0] == batch]:
                 self._finish(key, whole=key[1] in staged)
-            if staged and not self._is_published(batch):
-                self._publish(batch, staged)
+            if staged and not self._is_same(batch, end):
+                self._publish(batch, staged, end)
             shutil.rmtree(self._staging / safe(batch), ignore_errors=True)
 
     def abort(self, batch: str, attempt: str) -> None:
         """Remove what an attempt has staged."""
         with self._lock:
-            self._finish((batch, attempt), whole=False)
+            with suppress(Exception):  # of a full disk, say: nobody needs it any more
+                self._finish((batch, attempt), whole=False)
             folder = self._staged(batch, attempt).parent
             shutil.rmtree(folder, ignore_errors=True)
             with suppress(OSError):  # other attempts are there, or nothing was
                 folder.parent.rmdir()
 
+    @says_where
     def close(self) -> None:
         """Finish the files that are being written; they stay staged until a commit."""
-        with self._lock:
+        with self._lock, self._disk():
             for key in list(self._open):
                 self._finish(key, whole=True)
+        for folder in self._folders():
+            with suppress(OSError):  # something is staged there, or others have removed it
+                folder.rmdir()
 
     # ---- what a sink adds --------------------------------------------------------------------
+
+    def _check_place(self) -> None:
+        """What must be there already is not made: a DataError says what is missing."""
+
+    def _folders(self) -> list[Path]:
+        """The folders that are made for staging, the innermost first."""
+        return [self._staging]
 
     def _prepare(self, schema: Schema) -> None:
         """Check that what is there already fits rows of a schema."""
@@ -141,12 +164,35 @@ class StagedSink:
         """How many rows a staged file has; an ArrowException or OSError if it is not finished."""
         raise NotImplementedError
 
-    def _is_published(self, batch: str) -> bool:
+    def _published_end(self, batch: str) -> str | None:
+        """The end with which a batch was published; None if it was not."""
         raise NotImplementedError
 
-    def _publish(self, batch: str, staged: Mapping[str, int]) -> None:
+    def _publish(self, batch: str, staged: Mapping[str, int], end: str) -> None:
         """Publish what attempts have staged, in one step; they are given with their rows."""
         raise NotImplementedError
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        """What the disk does not take is a DataError; it says where, be it full or read-only."""
+        try:
+            yield
+        except OSError as error:
+            said = os.strerror(error.errno) if error.errno else str(error)
+            where = whole_path(error.filename or self._path)
+            raise DataError(f"{self}: {where} cannot be written: {said}") from None
+
+    def _is_same(self, batch: str, end: str) -> bool:
+        """Was this batch published before? Another one of its name is a DataError."""
+        known = self._published_end(batch)
+        if known is None or known == end:
+            return known is not None
+        raise DataError(
+            f"{self}: batch {batch!r} was published with another end ({known or 'none'}, now "
+            f"{end or 'none'}), so its rows were others: the job has lost what it knew of it\n"
+            "  fix: restore the checkpoint that belongs to what is there, or begin with a new "
+            "checkpoint and an empty place"
+        )
 
     # ---- staged files ------------------------------------------------------------------------
 
@@ -166,7 +212,7 @@ class StagedSink:
             found = self._rows_in(path)
         except FileNotFoundError:
             raise DataError(f"{where} is gone, and was staged before") from None
-        except (pa.ArrowException, OSError):
+        except DECODING_ERRORS:
             raise DataError(f"{where} is not finished; close the sink that wrote it") from None
         if found != rows:
             raise DataError(f"{where} has {found} rows, and {rows} were staged")
@@ -174,10 +220,10 @@ class StagedSink:
 
     def _remove_leftovers(self) -> None:
         """Remove what was staged for batches that are published, or that nobody came back for."""
-        for folder in self._staging.iterdir():
+        for folder in [self._staging / name for name in _names_in(self._staging)]:
             newest = max(_modified(path) for path in [folder, *folder.rglob("*")])
             old = time.time() - newest > self._keep_staged
-            if old or self._is_published(_unsafe(folder.name)):
+            if old or self._published_end(_unsafe(folder.name)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -187,7 +233,7 @@ class StagedFile:
     def __init__(self, path: Path, schema: pa.Schema, writer: RowWriter) -> None:
         self._path, self._schema, self._writer = path, schema, writer
         self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = 0
+        self._waiting_rows = self._waiting_bytes = 0
         self.rows = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -196,8 +242,9 @@ class StagedFile:
             rows = rows.select(self._schema.names).cast(self._schema)
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
+        self._waiting_bytes += rows.nbytes
         self.rows += rows.num_rows
-        if self._waiting_rows >= GROUP_ROWS:
+        if self._waiting_rows >= GROUP_ROWS or self._waiting_bytes >= GROUP_BYTES:
             self._flush()
             begin_sync(self._path)
 
@@ -212,7 +259,14 @@ class StagedFile:
     def _flush(self) -> None:
         if self._waiting_rows:
             self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
-        self._waiting, self._waiting_rows = [], 0
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
 
 
 def safe(name: str) -> str:
@@ -222,6 +276,15 @@ def safe(name: str) -> str:
     ('a%2Fb', '%2E%2E')
     """
     return quote(name, safe="").replace(".", "%2E").replace("~", "%7E") or "%"
+
+
+def published_as(batch: str, end: str) -> str:
+    """The name under which a batch is published; no id can have the sign between the two (safe).
+
+    >>> published_as("7", "9f3a"), published_as("7", "")
+    ('7@9f3a', '7')
+    """
+    return f"{safe(batch)}@{end}" if end else safe(batch)
 
 
 def _unsafe(name: str) -> str:
@@ -236,6 +299,26 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folders(path: Path, mode: int = 0o777, *, lasting: bool = True) -> None:
+    """Make a folder, and those above it, also while others remove what they think is empty.
+
+    lasting: their names survive a power cut, too.
+    """
+    for tries_left in range(TRIES, -1, -1):
+        if path.is_dir():
+            return
+        if not path.parent.exists():
+            make_folders(path.parent, mode, lasting=lasting)
+        try:
+            path.mkdir(mode, exist_ok=True)
+            if lasting:
+                sync(path.parent)
+            return
+        except FileNotFoundError:
+            if not tries_left:
+                raise
 
 
 _BEGIN = 2  # SYNC_FILE_RANGE_WRITE: begin with what is not on its way yet, and wait for nothing

@@ -14,6 +14,7 @@ from typing import Any
 from headrace.plan.connector import Batch
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression
+from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Schema
 
 from .arrow import said_of_unread
@@ -28,7 +29,7 @@ from .files import (
     check_columns,
     schema_of_files,
 )
-from .paths import files_below, local_path
+from .paths import files_below, local_path, not_readable, whole_path
 
 LOG = "_headrace_files.log"
 MOST_FILES = 1000  # that are looked into before the first of them is read
@@ -55,7 +56,7 @@ class Watch:
             raise DataError(f"{self}: interval and patience are seconds, more than none")
 
 
-class WatchedSource:
+class WatchedSource(Located):
     """The files of a folder, and those that appear in it (and below it) while it is watched.
 
     Files that are found in one look are read in the order of their names, behind all that were
@@ -115,12 +116,14 @@ class WatchedSource:
         """One: the files follow each other."""
         return [CHANNEL]
 
+    @says_where
     def latest(self) -> dict[str, Place]:
         """Behind all files that are there now and are whole."""
         while self._finder.look():
             pass
         return {CHANNEL: self._finder.place(self._finder.log.end)}
 
+    @says_where
     def open(
         self,
         channel: str,
@@ -134,7 +137,9 @@ class WatchedSource:
         for place in (start, stop):
             self._finder.check(place)
         selection = Selection.of(self._schema, columns, predicate)
-        return WatchedReader(self._finder, selection, start, stop)
+        reader = WatchedReader(self._finder, selection, start, stop)
+        reader.place = self.place
+        return reader
 
     def committed(self, channel: str, position: Place) -> None:
         """Nothing to do: the files belong to someone else."""
@@ -206,7 +211,7 @@ class Finder:
         except FileNotFoundError:
             return None  # it was renamed or removed just now
         except OSError as error:
-            raise DataError(f"{name} cannot be read: {error.strerror}") from None
+            raise not_readable(path, error) from None
         try:
             check_columns(content, self.schema)
         finally:
@@ -218,9 +223,8 @@ class Finder:
         waited = self.clock.now() - growing.since
         if waited >= self.watch.patience:
             raise DataError(
-                f"{name} lacks {growing.lacks}, and has not grown for {waited:.0f} seconds; its "
-                "writer may have died: finish it, or move it away (the folder is watched, "
-                f"see {self.folder})"
+                f"{whole_path(self.folder / name)} lacks {growing.lacks}, and has not grown for "
+                f"{waited:.0f} seconds; its writer may have died: finish it, or move it away"
             )
 
 
@@ -237,7 +241,7 @@ class _Growing:
         return (found.st_size, found.st_mtime_ns) == (self.size, self.modified)
 
 
-class WatchedReader:
+class WatchedReader(Located):
     """Reads the files of the log one after the other, and waits for more."""
 
     def __init__(
@@ -254,6 +258,7 @@ class WatchedReader:
         self._next_look = finder.clock.now()
         self._closed = threading.Event()
 
+    @says_where
     def poll(self, max_rows: int, timeout: float) -> Batch:
         """The next rows, at most to the end of a piece; waits for a file `timeout` seconds long."""
         deadline = time.monotonic() + timeout
@@ -315,14 +320,14 @@ class WatchedReader:
             if not self._begun:
                 return False
             raise DataError(
-                f"{entry.name} is gone, and was to be read (again); put it back into "
-                f"{self._finder.folder}"
+                f"{whole_path(self._finder.folder / entry.name)} is gone, and was to be read "
+                "(again); put it back"
             ) from None
         if size != entry.size:
             raise DataError(
-                f"{entry.name} had {entry.size} bytes when it was found, and has {size} now; files "
-                "of a watched folder must not change: write a new one, or move it here when it is "
-                "whole"
+                f"{whole_path(self._finder.folder / entry.name)} had {entry.size} bytes when it "
+                f"was found, and has {size} now; files of a watched folder must not change: write "
+                "a new one, or move it here when it is whole"
             )
         return True
 

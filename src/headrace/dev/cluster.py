@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.spark.cluster_secret import SETTINGS, VARIABLE, forget_secret, make_secret
+from headrace.spark.files import make_folder
 from headrace.spark.java import NoJava, find_java, use_java
 
 from . import places
@@ -28,6 +30,8 @@ PORT = 7077
 START_SECONDS = 90.0
 STOP_SECONDS = 15.0
 DAEMON_MEMORY = "384m"
+# Who comes must know the secret; nothing is taken, or ended, by a page in a browser.
+CLOSED = {**SETTINGS, "spark.master.rest.enabled": "false", "spark.ui.killEnabled": "false"}
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 
@@ -79,7 +83,7 @@ class Cluster:
         self, workers: int = 2, cores: int = 1, memory: str = "1g", timeout: float = START_SECONDS
     ) -> None:
         """Start it and wait until all workers are there; what does not come up is stopped."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder, lasting=False)
         with places.alone(self.folder / "lock"):
             if self.pids:
                 raise DevError(f"a cluster runs at {self.url} already: headrace cluster down")
@@ -87,8 +91,8 @@ class Cluster:
             reason = in_use(port)
             if reason is not None:
                 raise DevError(f"port {port} cannot be used ({reason}); choose another with --port")
-            program, environment = _spark_class(), self._environment()
             self._write({"port": port, "page": free_port(), "workers": workers, "pids": {}})
+            program, environment = _spark_class(), self._environment()
             try:
                 listening = ["--host", HOST, "--port", str(port)]
                 page = ["--webui-port", str(self._state()["page"])]
@@ -108,6 +112,7 @@ class Cluster:
     def stop(self) -> bool:
         """Stop everything, by force where it does not end by itself; did anything run?"""
         pids = self.pids
+        forget_secret(self.url)
         names = sorted(pids, reverse=True)  # workers before the master they would look for
         # Executors, and their Python workers: they end with their worker, unless they hang.
         children = [child for name in names for child in _descendants(pids[name])]
@@ -177,6 +182,8 @@ class Cluster:
         except NoJava as error:
             raise Unavailable(f"Spark: {error}") from None
         ours = {"SPARK_DAEMON_MEMORY": DAEMON_MEMORY, "SPARK_LOCAL_IP": HOST}
+        ours["SPARK_DAEMON_JAVA_OPTS"] = " ".join(f"-D{k}={v}" for k, v in CLOSED.items())
+        ours[VARIABLE] = make_secret(self.url)
         return {**os.environ, **ours, "SPARK_LOCAL_DIRS": str(self.folder / "local")}
 
     def _launch(self, name: str, command: list[str], environment: dict[str, str]) -> None:

@@ -1,7 +1,12 @@
-"""Java programs from Maven Central, fetched by the Ivy that comes with pyspark."""
+"""Java programs from Maven Central, fetched by the Ivy that comes with pyspark.
+
+Which jars they are, and what is in them, is known before: a list of their digests lies beside this
+module. What is not on it, or differs from it, is not run.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import subprocess
@@ -28,6 +33,7 @@ class Program:
     beside: tuple[Coordinates, ...]
     java: int  # the oldest that it runs on
     alone: bool = False  # nothing but these jars: what they need is there already
+    digests: str = ""  # the file beside this module that lists its jars; empty: none does
 
     @property
     def version(self) -> str:
@@ -44,6 +50,7 @@ KAFKA = Program(
     # What Kafka logs goes nowhere without a logger, not even why it cannot start.
     beside=(("org.slf4j", "slf4j-simple", "1.7.36"),),
     java=17,
+    digests="kafka-4.3.1.sha256",
 )
 
 _IVY_FILE = """\
@@ -70,12 +77,34 @@ def fetch(program: Program) -> Path:
     with places.alone(places.folder() / "jars.lock"):
         there = fetched(program)
         if there is not None:
+            check(program, there)
             return there
         chosen, ivy = java(program.java, str(program)), _ivy(program)
         with tempfile.TemporaryDirectory(dir=places.folder(), prefix="fetch-") as work:
             _run_ivy(chosen, ivy, program, Path(work))
+            check(program, Path(work) / "jars")
             os.rename(Path(work) / "jars", _folder(program))
     return _folder(program)
+
+
+def check(program: Program, folder: Path) -> None:
+    """A jar that is not on the list of a program, or is not what it was, is Unavailable."""
+    if not program.digests:
+        return
+    lines = (Path(__file__).parent / program.digests).read_text().splitlines()
+    listed = {name: digest for digest, name in (line.split() for line in lines)}
+    found = {path.name: path for path in folder.iterdir()}
+    wrong = sorted(set(listed) ^ set(found)) or [
+        name
+        for name, digest in listed.items()
+        if hashlib.sha256(found[name].read_bytes()).hexdigest() != digest
+    ]
+    if wrong:
+        raise Unavailable(
+            f"{program}: {', '.join(wrong[:3])} in {folder} differ from the list of jars that "
+            "headrace knows, and are not run\n  fix: remove that folder, and try again; if it "
+            "stays so, somebody on the way has changed them"
+        )
 
 
 def _folder(program: Program) -> Path:

@@ -12,8 +12,21 @@ An expression computes nothing by itself: `filter`, `select`, `with_columns` and
 from __future__ import annotations
 
 from .aggregates import Agg, count, max_, mean, min_, sum_
-from .combine import Case, Cases, concat, from_millis, from_seconds, when
+from .combine import (
+    Case,
+    Cases,
+    coalesce,
+    concat,
+    from_millis,
+    from_seconds,
+    greatest,
+    hash_,
+    least,
+    when,
+)
 from .functions import Udf, plain, udf
+from .strings import Strings
+from .times import Times
 from .values import Expr, as_node, col, lit, named_nodes
 
 __all__ = [
@@ -21,13 +34,19 @@ __all__ = [
     "Case",
     "Cases",
     "Expr",
+    "Strings",
+    "Times",
     "Udf",
     "as_node",
+    "coalesce",
     "col",
     "concat",
     "count",
     "from_millis",
     "from_seconds",
+    "greatest",
+    "hash_",
+    "least",
     "lit",
     "max_",
     "mean",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..plan.errors import PipelineError
-from ..plan.expressions import Binary, Cast, Expression, When
+from ..plan.expressions import Binary, Cast, Coalesce, Expression, Extreme, KeyHash, When
 from ..plan.types import timestamp
-from .values import Expr, as_expr, as_node, column_or_name, mistake, text_call
+from .mathematics import builtin
+from .values import Expr, as_expr, as_node, column_or_name, mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,56 @@ def concat(*parts: Any) -> Expr:
     """
     if len(parts) < 2:
         raise mistake("concat() needs two strings or more", "hr.concat(a, b)")
-    return functools.reduce(
-        lambda left, right: text_call("concat", left, right), map(as_expr, parts)
-    )
+    return functools.reduce(lambda left, right: builtin("concat", left, right), map(as_expr, parts))
+
+
+def coalesce(*values: Any) -> Expr:
+    """The first of some values that is not null.
+
+    >>> from headrace.expr import col
+    >>> coalesce(col("a"), col("b"), 0)
+    Expr(coalesce(coalesce(a, b), 0))
+    """
+    nodes = _several("coalesce", values)
+    return Expr(functools.reduce(Coalesce, nodes))
+
+
+def least(*values: Any) -> Expr:
+    """The least of some values, nulls left out; null where all are. NaN is above all numbers.
+
+    >>> from headrace.expr import col
+    >>> least(col("a"), col("b"), 10)
+    Expr(least(a, b, 10))
+    """
+    return Expr(Extreme("least", _several("least", values)))
+
+
+def greatest(*values: Any) -> Expr:
+    """The greatest of some values, nulls left out; null where all are. NaN is above all numbers.
+
+    >>> from headrace.expr import col
+    >>> greatest(col("a"), 0)
+    Expr(greatest(a, 0))
+    """
+    return Expr(Extreme("greatest", _several("greatest", values)))
+
+
+def hash_(*values: Any) -> Expr:
+    """One hash of some values, the same for ever and everywhere; nulls have one too.
+
+    >>> from headrace.expr import col
+    >>> hash_(col("a"), col("b"))
+    Expr(hash(a, b))
+    """
+    if not values:
+        raise mistake("hash() needs a value", 'hr.hash(col("user"))')
+    return Expr(KeyHash(tuple(map(as_node, values))))
+
+
+def _several(what: str, values: tuple[Any, ...]) -> tuple[Expression, ...]:
+    if len(values) < 2:
+        raise mistake(f"{what}() needs two values or more", f'hr.{what}(col("a"), col("b"))')
+    return tuple(map(as_node, values))
 
 
 def from_millis(milliseconds: Expr | str) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,17 +19,22 @@ from ..plan.expressions import (
     Expression,
     IsIn,
     IsNull,
+    KeyHash,
     Literal,
-    TextCall,
     Unary,
 )
 from ..plan.literals import to_literal
 from ..plan.site import caller_site
 from ..plan.types import DataType, as_type
+from .mathematics import Mathematics, builtin
+
+if TYPE_CHECKING:
+    from .strings import Strings
+    from .times import Times
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Expr:
+class Expr(Mathematics):
     """A value computed from the columns of each row; made by `col`, `lit` and operators on them.
 
     >>> col("a") + 1
@@ -110,6 +115,12 @@ class Expr:
     def __ge__(self, other: Any) -> Expr:
         return _binary(">=", self, other)
 
+    def __pow__(self, other: Any) -> Expr:
+        return builtin("power", self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return builtin("power", other, self)
+
     def __neg__(self) -> Expr:
         return Expr(Unary("-", self.node))
 
@@ -166,22 +177,60 @@ class Expr:
         """
         return Expr(IsIn(self.node, _choices(values)))
 
-    def between(self, low: Any, high: Any) -> Expr:
-        """Does the value lie between two others, or equal one of them?
+    def between(self, low: Any, high: Any, closed: str = "both") -> Expr:
+        """Does the value lie between two others? `closed` says which of them belong to it: "both",
+        "left", "right" or "none".
 
-        >>> col("a").between(1, 5)
-        Expr((a >= 1) & (a <= 5))
+        >>> col("a").between(1, 5), col("a").between(1, 5, "left")
+        (Expr((a >= 1) & (a <= 5)), Expr((a >= 1) & (a < 5)))
         """
-        above, below = _binary(">=", self, low), _binary("<=", self, high)
+        if closed not in ("both", "left", "right", "none"):
+            raise mistake(f"closed={closed!r} is no way", 'use "both", "left", "right" or "none"')
+        above = _binary(">=" if closed in ("both", "left") else ">", self, low)
+        below = _binary("<=" if closed in ("both", "right") else "<", self, high)
         return _binary("&", above, below)
 
-    def cast(self, to: Any) -> Expr:
-        """The value in another type; a value that does not fit is an error when rows come.
+    def cast(self, to: Any, *, strict: bool = True) -> Expr:
+        """The value in another type: numbers, truth values, times and strings.
 
-        >>> col("a").cast("int8")
-        Expr(cast(a, int8))
+        strict: a value that does not fit is an error when rows come; otherwise it is null.
+
+        >>> col("a").cast("int8"), col("s").cast(float, strict=False)
+        (Expr(cast(a, int8)), Expr(try_cast(s, float64)))
         """
-        return Expr(Cast(self.node, type_from(to)))
+        return Expr(Cast(self.node, type_from(to), bool(strict)))
+
+    def hash(self) -> Expr:
+        """A hash of the value, the same for ever and everywhere; null has one too.
+
+        >>> col("user").hash()
+        Expr(hash(user))
+        """
+        return Expr(KeyHash((self.node,)))
+
+    # ---- strings and times -----------------------------------------------------------------
+
+    @property
+    def str(self) -> Strings:
+        """The functions of strings.
+
+        >>> col("s").str.strip_chars().str.len_chars()
+        Expr(length(strip(s, '')))
+        """
+        from .strings import Strings
+
+        return Strings(self)
+
+    @property
+    def dt(self) -> Times:
+        """The functions of dates, timestamps and durations.
+
+        >>> col("t").dt.hour()
+        Expr(hour(t))
+        """
+        from .times import Times
+
+        return Times(self)
 
     def length(self) -> Expr:
         """The number of characters of a string.
@@ -189,7 +238,7 @@ class Expr:
         >>> col("s").length()
         Expr(length(s))
         """
-        return text_call("length", self)
+        return builtin("length", self)
 
     def starts_with(self, prefix: Any) -> Expr:
         """Does a string begin with another?
@@ -197,7 +246,7 @@ class Expr:
         >>> col("s").starts_with("ab")
         Expr(starts_with(s, 'ab'))
         """
-        return text_call("starts_with", self, prefix)
+        return builtin("starts_with", self, prefix)
 
     def ends_with(self, suffix: Any) -> Expr:
         """Does a string end with another?
@@ -205,7 +254,7 @@ class Expr:
         >>> col("s").ends_with("yz")
         Expr(ends_with(s, 'yz'))
         """
-        return text_call("ends_with", self, suffix)
+        return builtin("ends_with", self, suffix)
 
     def contains(self, piece: Any) -> Expr:
         """Does a string have another inside?
@@ -213,7 +262,7 @@ class Expr:
         >>> col("s").contains("mm")
         Expr(contains(s, 'mm'))
         """
-        return text_call("contains", self, piece)
+        return builtin("contains", self, piece)
 
     def upper(self) -> Expr:
         """A string in upper case.
@@ -221,7 +270,7 @@ class Expr:
         >>> col("s").upper()
         Expr(upper(s))
         """
-        return text_call("upper", self)
+        return builtin("upper", self)
 
     def lower(self) -> Expr:
         """A string in lower case.
@@ -229,7 +278,7 @@ class Expr:
         >>> col("s").lower()
         Expr(lower(s))
         """
-        return text_call("lower", self)
+        return builtin("lower", self)
 
 
 def col(name: str) -> Expr:
@@ -296,11 +345,6 @@ def _binary(op: str, left: Any, right: Any) -> Expr:
             fix = ".is_null()" if op == "==" else ".is_not_null()"
             raise mistake(f"{known.node} {op} None is never true", f"use {fix}")
     return Expr(Binary(op, as_node(left), as_node(right)))
-
-
-def text_call(op: str, *operands: Any) -> Expr:
-    """A string function of some operands."""
-    return Expr(TextCall(op, tuple(map(as_node, operands))))
 
 
 def column_or_name(of: Expr | str) -> Expression:

@@ -10,22 +10,26 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     growth.py      taking a block, and asking for more in time
     memory.py      chunks of blocks, and the budget of a query     Enjima §3.1
     allocator.py   the thread that makes the next chunk            Enjima §3.1.1
-    free_list.py   units that are ready; find-work; `lru`          Streams figs. 4-6
+    claims.py      who may run a unit                              Streams fig. 3, for whole units
+    free_list.py   a queue of units that are ready                 Streams figs. 4-6
+    permits.py     long rows leave a worker free
     parking.py     spin, prepare, scan again, park                 Streams §4.1.3
     futex.py       the system calls under parking
-    unit.py        what workers run: sources, kernels, merges, sinks
+    unit.py        what runs: sources, kernels, merges, sinks
     emit.py        what units give, and who is told
     running.py     one run of a kernel's unit                      Streams fig. 4; Enjima §3.1.2
     passing.py     units without a kernel: pass, merge, sink       Ordered, definition 5.1
-    reading.py     splits of channels, claimed and copied in
+    gathering.py   what owners give, brought together in order     Ordered, definition 5.1
+    batches.py     a user's function over Arrow batches
+    splits.py      rows of channels, claimed; reading.py: copied in
     worker.py      the loop of a worker                            Streams figs. 4-6
-    schedulers/    the three hooks, and `lru`
+    schedulers/    the hooks, and the scheduler `near`             Bobox §4.2; Streams figs. 4-6
     graph.py       a plan into units; building.py: into records
     query.py       what the host does for units; channels.py: for sources
+    hosts.py       threads for what calls Python
     engine.py      the threads, and queries that come and go
-    loop.py        which plans the compiled loop can run, and how it is had soon
+    loop.py        how the compiled loop is had soon
     life.py        the loop compiled, or interpreted for tests and cold starts
-    hosted.py      the same on Python threads, for strings and plain Python; splits.py: its splits
     histogram.py   latencies, counted by compiled code
     pace.py        when the rows of a source are due
 

@@ -16,17 +16,20 @@ from headrace.node.emit import (
     has_places,
     keep_mark,
     let_go,
+    look_again,
+    wait_for_more,
 )
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.port import Port
 from headrace.node.readers import borrow
-from headrace.node.reading import Request
-from headrace.node.running import GO_ON, next_input, pass_mark, take_mark
+from headrace.node.running import next_input, pass_mark, take_mark
+from headrace.node.splits import Request
 from headrace.node.unit import (
     BLOCKED,
     CALL,
     FAILED,
     FINISHED,
+    GO_ON,
     HOST,
     MARKING,
     NEXT,
@@ -70,6 +73,7 @@ def run_batches(worker, unit):
 def begin_slice(worker, unit):
     """Look at what is next; rows are for the host."""
     if next_input(unit) < 0:
+        look_again(unit)
         return STARVED
     slice, port = unit.slice, Port(Edge(unit.edges)[unit.reading].port)
     if slice.kind != ROW_SLICE:
@@ -80,6 +84,8 @@ def begin_slice(worker, unit):
     if slice.first == slice.last:
         finish_slice(worker, port, slice, 0)
         return GO_ON
+    if wait_for_more(unit):
+        return STARVED
     unit.serial = slice.serial
     unit.rows_in += slice.last - slice.first
     unit.phase, unit.request = ROWS, CALL

@@ -38,7 +38,7 @@ from .memory import BlockPool, Memory
 from .passing import MergeRecord
 from .pool import Pool
 from .port import new_port
-from .reading import SplitRecord
+from .splits import SplitRecord
 from .unit import (
     BATCHES,
     GATHER,
@@ -59,6 +59,7 @@ KINDS = {
     "f32": FLOAT_4, "f64": FLOAT_8, "view": TEXT,
 }  # fmt: skip
 RING = 16  # descriptors in a port
+AHEAD = 2  # the same of a source: what it has read waits in its channel, not behind a slow reader
 BLOCKS = 4  # of a pool, to begin with
 SPLIT_BLOCKS = 16  # of a split, at most
 
@@ -134,10 +135,11 @@ class Building:
         outs: dict[int, list[list[Any]]] = {}
         for unit in self.units.values():
             made = outs[id(unit.placed)] = []
+            ring = min(RING, AHEAD) if unit.placed.kind == SOURCE else RING
             for out in unit.placed.outs:
                 ports = []
                 for reader in (by_placed[id(placed)] for placed in out.readers):
-                    ports.append(new_port(RING, unit.number, reader.number))
+                    ports.append(new_port(ring, unit.number, reader.number))
                     reader.ports.append(ports[-1])
                 made.append(ports)
         return outs
@@ -219,11 +221,13 @@ class Building:
             record.room = address_of(kernel.compiled_room)
         if chain.windowed is not None:
             record.partial = chain.windowed.phase == "partial"
+            record.single = chain.gives_single_rows
         record.place_column, record.place, record.told = -1, NEVER, NEVER
         if chain.is_owned:
             groups, names = unit.placed.groups, chain.input.names
             assert groups is not None
             kernel.task.low_group, kernel.task.high_group = groups.start, groups.stop
+            record.owned = 1
             if PLACE in names:
                 record.place_column = names.index(PLACE)
 

@@ -25,7 +25,7 @@ from headrace.stage.memory.calls import address_of
 from .blocks import FeedUsers
 from .life import Life
 from .pace import new_pace
-from .reading import ChannelFeed, MarkerClock, Offer, SplitsRecord, Timer
+from .splits import ChannelFeed, MarkerClock, Offer, SplitsRecord, Timer
 
 POLL_ROWS = 1 << 20
 POLL_BYTES = 64 << 20  # of a batch, as far as the one before it tells

@@ -17,6 +17,7 @@ from headrace.node.port import (
     close_rows,
     consume,
     has_room,
+    is_empty,
     open_rows,
     publish_rows,
     push,
@@ -24,8 +25,12 @@ from headrace.node.port import (
     want_room,
 )
 from headrace.node.readers import release, retain
-from headrace.node.schedulers.hooks import ready, ready_near
+from headrace.node.schedulers.hooks import EngineRecord, ready, ready_near
+from headrace.node.ticks import now
+from headrace.node.unit import Edge, Unit
 from headrace.stage.memory.records import compiled, i64s
+
+MOMENT = 1_000_000  # ns that a hosted unit waits for rows to become many
 
 # ---- telling others ------------------------------------------------------------------------
 
@@ -144,13 +149,44 @@ def leave_block(worker, output):
 
 @compiled
 def grow(worker, output, rows):
-    """More rows in the open slice, for all readers."""
+    """More rows in the open slice, for all readers. A hosted one is not told: it looks by itself
+    after a moment (`wait_for_more`), and so calls Python for many rows instead of for few."""
     output.rows += rows
-    ports = i64s(output.ports)
+    units, ports = Unit(EngineRecord(worker.engine).units), i64s(output.ports)
     for k in range(output.count):
         port = Port(ports[k])
         publish_rows(port, rows, 0)
-        ready_near(worker, port.consumer)
+        if units[port.consumer].hosted == 0:
+            ready_near(worker, port.consumer)
+
+
+@compiled
+def wait_for_more(unit):
+    """Shall a hosted unit leave the slice that it has come to alone for a moment, since it is
+    small and grows?"""
+    slice = unit.slice
+    block = NodeBlock(slice.block).block
+    if slice.whole != 0 or 2 * (slice.last - slice.first) >= block.capacity:
+        unit.patience = 0
+        return False
+    moment = now()
+    if unit.patience == 0:
+        unit.patience = moment + MOMENT
+    if moment >= unit.patience:
+        unit.patience = 0
+        return False
+    unit.wake_at = unit.patience
+    return True
+
+
+@compiled
+def look_again(unit):
+    """A hosted unit has read all there is; where a slice may still grow, it comes back."""
+    edges = Edge(unit.edges)
+    for k in range(unit.edge_count):
+        port = Port(edges[k].port)
+        if not is_empty(port):
+            unit.wake_at = now() + MOMENT
 
 
 @compiled

@@ -26,7 +26,7 @@ from headrace.plan.planner import Plan
 
 from .allocator import Allocator
 from .claims import IDLE, RUNNING, UnitState
-from .free_list import NO_UNIT
+from .free_list import NO_UNIT, new_free_list
 from .hosts import Hosts
 from .life import Life
 from .loop import loop
@@ -35,7 +35,7 @@ from .pool import Pool
 from .query import Query
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
-from .unit import HOST, READER, SOURCE, QueryRecord, Unit
+from .unit import HOST, HOSTED, SOURCE, QueryRecord, Unit
 
 MOST_UNITS = 8192
 OWNERS = 0  # of key groups in a query; 0: as many as workers
@@ -91,6 +91,9 @@ class NodeEngine:
         self._record = record = EngineRecord.allocate()
         record.states, record.units = self._states.address, self.table.address
         record.timed, record.active = self._timed.ctypes.data, self.workers
+        self._waiting = new_free_list(MOST_UNITS)
+        record.permits.left = max(1, self.workers - 1)
+        record.permits.waiting = self._waiting.address
         self._run_ns = RUN_NS if run_ns is None else run_ns
         self._scheduler = SCHEDULER(MOST_UNITS, self.workers)
         self._host_scheduler = Near(MOST_UNITS, 0)
@@ -102,6 +105,7 @@ class NodeEngine:
         self._control, self._control_lock = self._worker(CONTROL), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
+        self._timed_numbers: set[int] = set()  # of units that may want to be woken
         self._workers = [self._worker(number) for number in range(self.workers)]
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
@@ -255,6 +259,9 @@ class NodeEngine:
         with self._lock:
             self._check()
             self._queries.update((number, query) for number in query.units)
+            kinds = (SOURCE, *HOSTED)
+            timed = [n for n, unit in query.units.items() if unit.placed.kind in kinds]
+            self._timed_numbers.update(timed)
             self._tell_timed()
             self.hosts.start()
             self._memories.append(memory)
@@ -282,6 +289,7 @@ class NodeEngine:
         with self._lock:
             for number in units:
                 self._queries.pop(number, None)
+                self._timed_numbers.discard(number)
             self._tell_timed()
             remains = Remains(units, memory, kept)
             self._graveyard.append(remains)
@@ -313,10 +321,8 @@ class NodeEngine:
         return all(self._states[number].state == IDLE for number in numbers)
 
     def _tell_timed(self) -> None:
-        kinds = (SOURCE, READER)
-        timed = [n for n, q in self._queries.items() if q.units[n].placed.kind in kinds]
-        self._timed[: len(timed)] = timed
-        self._record.timed_count = len(timed)
+        self._timed[: len(self._timed_numbers)] = sorted(self._timed_numbers)
+        self._record.timed_count = len(self._timed_numbers)
 
     def ready(self, numbers: Iterable[int]) -> None:
         """Units that may have something to do, from the host."""
@@ -399,7 +405,7 @@ class OwnEngine:
         self._query = self._engine.query(plan, capacity, budget)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
-        self.sample = self._query.sample
+        self.sample, self.owners = self._query.sample, self._query.owners
 
     def run(self, turn: Callable[[], bool]) -> bool:
         """See Query."""

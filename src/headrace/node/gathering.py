@@ -22,10 +22,10 @@ from headrace.node.emit import (
 )
 from headrace.node.port import PROGRESS, Port, Slice, peek
 from headrace.node.port import ROWS as ROW_SLICE
-from headrace.node.running import GO_ON, PLACES, pass_mark
-from headrace.node.unit import AGAIN, BLOCKED, FINISHED, MARKING, STARVED, Edge, is_cancelled
+from headrace.node.running import PLACES, pass_mark
+from headrace.node.unit import AGAIN, BLOCKED, FINISHED, GO_ON, MARKING, STARVED, Edge, is_cancelled
 from headrace.stage.blocks.layout import BlockRecord
-from headrace.stage.clock import NEVER
+from headrace.stage.clock import FOREVER, NEVER
 from headrace.stage.marks import may_mark
 from headrace.stage.memory.arithmetic import float_order
 from headrace.stage.memory.calls import call
@@ -67,7 +67,11 @@ class Stand:
     slice: Slice = line()
     state: i64 = line()
     next: i64  # row
+    places: i64  # address of the places of its rows, where they decide,
+    head: i64  # and that of the next row; FOREVER: there is none
     passed: i64  # all rows up to this place have been given
+    data: i64  # address of the column that is being copied,
+    valid: i64  # and of its validity
 
 
 @record
@@ -111,6 +115,7 @@ def look_at_edges(worker, unit, gather):
     edges, stands, with_rows = Edge(unit.edges), Stand(gather.stands), 0
     for k in range(unit.edge_count):
         edge, stand = edges[k], stands[k]
+        stand.head = FOREVER
         if edge.waiting != 0:
             stand.state = AT_MARK
             continue
@@ -121,6 +126,10 @@ def look_at_edges(worker, unit, gather):
                 if slice.first < slice.last:
                     stand.state, stand.next = HAS_ROWS, slice.first
                     with_rows += 1
+                    if gather.place >= 0:
+                        block = NodeBlock(slice.block).block
+                        stand.places = block.columns[gather.place].data
+                        stand.head = i64s(stand.places)[slice.first]
                 else:
                     finish_slice(worker, port, slice, 0)
                     if slice.whole == 0:
@@ -190,14 +199,54 @@ def merge_rows(address):
 def pick_rows(gather, room):
     """Note the edge and number of the next rows, up to `room`, as far as it is sure that no owner
     will give one that comes before them."""
-    edges, rows = i32s(gather.edges), i32s(gather.rows)
-    stands, picked = Stand(gather.stands), 0
-    if gather.place < 0:
-        for k in range(gather.edge_count):
-            if stands[k].state == EMPTY:
-                return 0
+    return pick_by_place(gather, room) if gather.place >= 0 else pick_by_key(gather, room)
+
+
+@compiled
+def pick_by_place(gather, room):
+    """Rows in the order of their places. Equal ones come from one row, and so from one owner."""
+    edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
+    sure, picked = FOREVER - 1, 0
+    for k in range(gather.edge_count):
+        if stands[k].state == EMPTY:
+            sure = min(sure, stands[k].passed)
     while picked < room:
-        best = next_edge(gather)
+        best, least, second = -1, FOREVER, FOREVER
+        for k in range(gather.edge_count):
+            head = stands[k].head
+            if head < least:
+                best, least, second = k, head, least
+            elif head < second:
+                second = head
+        if best < 0 or least > sure:
+            break
+        stand, limit = stands[best], min(second, sure)
+        places, row, last = i64s(stand.places), stand.next, stand.slice.last
+        while row < last and picked < room and places[row] <= limit:
+            edges[picked], rows[picked] = best, row
+            picked += 1
+            row += 1
+        stand.next = row
+        if row == last:
+            stand.head = FOREVER
+            break  # what follows on this edge has to be looked at first
+        stand.head = places[row]
+    return picked
+
+
+@compiled
+def pick_by_key(gather, room):
+    """Results of windows, by window and key: each owner gives its own in that order."""
+    edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
+    for k in range(gather.edge_count):
+        if stands[k].state == EMPTY:
+            return 0
+    picked = 0
+    while picked < room:
+        best = -1
+        for k in range(gather.edge_count):
+            if stands[k].state == HAS_ROWS and (best < 0 or comes_before(gather, k, best)):
+                best = k
         if best < 0:
             break
         stand = stands[best]
@@ -205,36 +254,8 @@ def pick_rows(gather, room):
         picked += 1
         stand.next += 1
         if stand.next == stand.slice.last:
-            break  # what follows on this edge has to be looked at first
+            break
     return picked
-
-
-@compiled
-def next_edge(gather):
-    """The edge whose row comes next; -1: it is not known."""
-    stands, best = Stand(gather.stands), -1
-    if gather.place < 0:
-        for k in range(gather.edge_count):
-            if stands[k].state == HAS_ROWS and (best < 0 or comes_before(gather, k, best)):
-                best = k
-        return best
-    least = 0
-    for k in range(gather.edge_count):
-        if stands[k].state == HAS_ROWS:
-            place = place_of(gather, stands[k])
-            if best < 0 or place < least:
-                best, least = k, place
-    for k in range(gather.edge_count):
-        if stands[k].state == EMPTY and stands[k].passed < least:
-            return -1
-    return best
-
-
-@compiled
-def place_of(gather, stand):
-    """The place of the next row of an edge."""
-    block = NodeBlock(stand.slice.block).block
-    return i64s(block.columns[gather.place].data)[stand.next]
 
 
 @compiled
@@ -292,15 +313,22 @@ def order_word(kind, data, row):
 @compiled
 def copy_rows(gather, block, picked):
     """Append the picked rows to the output; gives how many there was room for."""
-    columns, start = GatheredColumn(gather.columns), block.rows
+    columns, stands, start = GatheredColumn(gather.columns), Stand(gather.stands), block.rows
     for i in range(gather.count):
         column, target = columns[i], block.columns[i]
         if column.source < 0:
             number_rows(gather, target.data, start, picked)
-        elif column.kind == TEXT:
-            picked = copy_texts(gather, column, block, target, start, picked)
+            continue
+        for k in range(gather.edge_count):
+            if stands[k].state == HAS_ROWS:
+                source = NodeBlock(stands[k].slice.block).block.columns[column.source]
+                stands[k].data, stands[k].valid = source.data, source.valid
+        if column.kind == TEXT:
+            picked = copy_texts(gather, Heap(block.heap), target.data, start, picked)
         else:
-            copy_values(gather, column, target, start, picked)
+            copy_values(gather, column.kind, target.data, start, picked)
+        if column.nullable != 0:
+            copy_validity(gather, target.valid, start, picked)
     if gather.watermark >= 0:
         may_mark(block)
     gather.places += picked
@@ -317,37 +345,45 @@ def number_rows(gather, data, start, count):
 
 
 @compiled
-def copy_values(gather, column, target, start, count):
+def copy_values(gather, kind, data, start, count):
     """A column of numbers."""
     edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
-    for k in range(count):
-        block = NodeBlock(stands[edges[k]].slice.block).block
-        source, row = block.columns[column.source], rows[k]
-        if column.kind == BYTES_8 or column.kind == FLOAT_8:
-            i64s(target.data)[start + k] = i64s(source.data)[row]
-        elif column.kind == BYTES_4 or column.kind == FLOAT_4:
-            i32s(target.data)[start + k] = i32s(source.data)[row]
-        elif column.kind == BYTES_2:
-            i16s(target.data)[start + k] = i16s(source.data)[row]
-        else:
-            i8s(target.data)[start + k] = i8s(source.data)[row]
-        if column.nullable != 0:
-            flags(target.valid)[start + k] = flags(source.valid)[row]
+    if kind == BYTES_8 or kind == FLOAT_8:
+        to_8 = i64s(data)
+        for k in range(count):
+            to_8[start + k] = i64s(stands[edges[k]].data)[rows[k]]
+    elif kind == BYTES_4 or kind == FLOAT_4:
+        to_4 = i32s(data)
+        for k in range(count):
+            to_4[start + k] = i32s(stands[edges[k]].data)[rows[k]]
+    elif kind == BYTES_2:
+        to_2 = i16s(data)
+        for k in range(count):
+            to_2[start + k] = i16s(stands[edges[k]].data)[rows[k]]
+    else:
+        to_1 = i8s(data)
+        for k in range(count):
+            to_1[start + k] = i8s(stands[edges[k]].data)[rows[k]]
 
 
 @compiled
-def copy_texts(gather, column, block, target, start, count):
+def copy_validity(gather, valid, start, count):
+    """Which values of a column are there."""
+    edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
+    to = i8s(valid)
+    for k in range(count):
+        to[start + k] = i8s(stands[edges[k]].valid)[rows[k]]
+
+
+@compiled
+def copy_texts(gather, heap, data, start, count):
     """A column of strings; gives how many rows fit the heap of the block, at least one."""
     edges, rows, stands = i32s(gather.edges), i32s(gather.rows), Stand(gather.stands)
-    heap, given = Heap(block.heap), views(target.data)
+    given = views(data)
     for k in range(count):
-        source = NodeBlock(stands[edges[k]].slice.block).block.columns[column.source]
-        row = rows[k]
-        view = views(source.data)[row]
+        view = views(stands[edges[k]].data)[rows[k]]
         given[start + k].head = view.head
         given[start + k].tail = keep_words(view.head, view.tail, heap)
-        if column.nullable != 0:
-            flags(target.valid)[start + k] = flags(source.valid)[row]
         if has_overflown(heap):
             return k + 1
     return count

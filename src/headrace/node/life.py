@@ -19,7 +19,7 @@ from .growth import has_asked, wants_more
 from .loop import loop
 from .pace import Pace, start_pace
 from .pool import Pool
-from .reading import ChannelFeed, fill_copied, fill_mixed, make_offer
+from .reading import fill_copied, fill_mixed
 from .schedulers.hooks import (
     AWAIT,
     RUN,
@@ -31,6 +31,7 @@ from .schedulers.hooks import (
     put_in_force,
     ready,
 )
+from .splits import ChannelFeed, make_offer
 from .worker import ask_hook, let_work, stop_all, wake_everybody, work
 
 

@@ -7,16 +7,27 @@ SINK    the end: how long things took is noted, rows are for the host
 
 from __future__ import annotations
 
-from headrace.node.emit import finish_mark, finish_slice, give_mark, hand_on, has_places, keep_mark
+from headrace.node.emit import (
+    finish_mark,
+    finish_slice,
+    give_mark,
+    hand_on,
+    has_places,
+    keep_mark,
+    look_again,
+    wait_for_more,
+)
 from headrace.node.histogram import Histogram, note
 from headrace.node.port import END, MARKER, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
-from headrace.node.running import ENDED, GO_ON, STOPPED, next_input, pass_mark, take_mark
+from headrace.node.running import next_input, pass_mark, take_mark
+from headrace.node.splits import ENDED, STOPPED
 from headrace.node.ticks import now
 from headrace.node.unit import (
     BLOCKED,
     FINISH,
     FINISHED,
+    GO_ON,
     HOST,
     MARKING,
     NEXT,
@@ -174,8 +185,11 @@ def run_sink(worker, unit):
         if unit.phase == ROWS:  # the host has written them
             unit.phase = NEXT
         elif next_input(unit) < 0:
+            look_again(unit)
             return STARVED
         elif unit.slice.kind == ROW_SLICE and unit.slice.first < unit.slice.last:
+            if wait_for_more(unit):
+                return STARVED
             unit.rows_in += unit.slice.last - unit.slice.first
             unit.phase, unit.request = ROWS, WRITE
             return HOST

@@ -315,6 +315,13 @@ def consume(port, slice, rows):
 
 
 @compiled
+def is_empty(port):
+    """Is nothing in the ring, not even a slice that was read and may grow?"""
+    head = load_relaxed(port, "head")
+    return load_acquire(port, "tail") == head
+
+
+@compiled
 def pop(port, slice):
     """Peek and consume all of it. If the slice is whole, its block is the caller's to release."""
     found = peek(port, slice)

@@ -24,8 +24,8 @@ from .histogram import Histogram, Latencies
 from .life import Life
 from .memory import Memory
 from .port import pending
-from .reading import SplitRecord
 from .sampled import ask_for_samples, take_samples
+from .splits import SplitRecord
 from .unit import (
     BATCHES,
     CALL,
@@ -49,7 +49,7 @@ class Query:
     """A plan that runs on an engine; `Engine.query` makes it."""
 
     def __init__(self, engine: Any, plan: Plan, capacity: int, budget: int | None) -> None:
-        self._engine = engine
+        self._engine, self.owners = engine, engine.owners
         self._life: Life = engine.life
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(

@@ -26,6 +26,7 @@ from headrace.node.emit import (
 from headrace.node.port import END, MARKER, PROGRESS, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.readers import retain
+from headrace.node.splits import ENDED, STOPPED
 from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
@@ -34,6 +35,7 @@ from headrace.node.unit import (
     FINISHED,
     FIRING,
     FLUSHING,
+    GO_ON,
     HOST,
     MARKING,
     MORE,
@@ -50,6 +52,8 @@ from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed, store_release
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
+from headrace.stage.panes import Panes
+from headrace.stage.store import Store
 from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
 from headrace.stage.windows import (
     NONE_DUE,
@@ -59,9 +63,10 @@ from headrace.stage.windows import (
     end_firing,
 )
 
-GO_ON = -1
+LEAST_REDUCTION = 2  # rows that become one partial result; if they are fewer, there are none
+ENOUGH_ROWS = 1024  # of a split, to tell
+TRY_EVERY = 16  # splits
 PLACES = 1 << 32  # of the rows that one split may become at an exchange
-ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
 
 
 # ---- what comes in -------------------------------------------------------------------------
@@ -175,13 +180,14 @@ def begin_input(worker, unit):
     slice.last = min(slice.last, slice.first + worker.left)
     worker.left -= slice.last - slice.first
     task = Task(unit.task)
-    if slice.serial != unit.serial or unit.rows_in == 0:
+    if slice.serial != unit.serial or task.places == 0:
         task.places = slice.serial * PLACES
     task.input = NodeBlock(slice.block).block.address
     task.first, task.last = slice.first, slice.last
     task.row, task.selected = 0, NOT_SELECTED
     unit.serial = slice.serial
-    unit.rows_in += slice.last - slice.first
+    if unit.owned == 0:
+        unit.rows_in += slice.last - slice.first
     unit.phase, unit.begun = ROWS, 0
     return GO_ON
 
@@ -227,6 +233,11 @@ def run_rows(worker, unit):
         port = Port(Edge(unit.edges)[unit.reading].port)
         if wanted == SAMPLE_WANTED:
             keep_sample(unit, slice, ns)
+        if unit.owned != 0:
+            unit.rows_in += Task(unit.task).selected
+        if unit.single != 0:
+            selected = Task(unit.task).selected
+            unit.reached += slice.last - slice.first if selected < 0 else selected
         if unit.place_column >= 0:
             places = NodeBlock(slice.block).block.columns[unit.place_column]
             unit.place = i64s(places.data)[slice.last - 1]
@@ -282,6 +293,8 @@ def give_windows(worker, unit):
         if unit.phase == FIRING:
             begin_firing(task, unit.watermark)
         else:
+            if unit.single != 0:
+                choose_partials(unit, task)
             begin_flush(task)
     if not bind_outputs(worker, unit):
         return BLOCKED
@@ -297,3 +310,27 @@ def give_windows(worker, unit):
     end_firing(task)
     unit.phase = MARKING
     return GO_ON
+
+
+@compiled
+def choose_partials(unit, task):
+    """Partial results that hardly reduce rows are left out: each row goes on by itself for some
+    splits. Then they are tried, and measured, once more."""
+    if task.direct != 0:
+        unit.tried += 1
+        task.direct = 1 if unit.tried < TRY_EVERY else 0
+    elif unit.reached >= ENOUGH_ROWS:
+        records = count_records(Panes(task.panes))
+        task.direct = 1 if LEAST_REDUCTION * records > unit.reached else 0
+        unit.tried = 0
+    unit.reached = 0
+
+
+@compiled
+def count_records(panes):
+    """The records of all open windows."""
+    slots, records = i64s(panes.directory), 0
+    for at in range(panes.mask + 1):
+        if slots[at] != 0:
+            records += Store(slots[at]).count
+    return records

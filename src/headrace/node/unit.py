@@ -33,6 +33,7 @@ AGAIN = 2  # there is more to do, once the readers of what was given have run
 MORE = 3  # there is more to do, but others come first
 HOST = 4  # Python has to help: see `request`
 FINISHED = 5  # it will never have anything to do again
+GO_ON = -1  # inside a run: it goes on
 
 # Unit.phase
 NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
@@ -117,6 +118,7 @@ class Unit:
     result_latency: i64  # fixed: and of those that gave it rows
     markers: i64  # fixed: of a sink: histogram of how long markers took
     hosted: i64  # fixed: it runs on a thread of the host
+    owned: i64  # fixed: its input has rows of other owners, too
     place_column: i64  # fixed: of an owner: the column of its input with the place; -1: none
     phase: i64 = line()
     request: i64  # what the host has to do
@@ -127,9 +129,13 @@ class Unit:
     least: i64  # and the least watermark that it brought
     ended: i64  # edges that have ended
     watermark: i64
+    single: i64  # fixed: of partial results: rows may be given one by one instead
+    reached: i64  # rows that have come to a window since the last split,
+    tried: i64  # and splits in which none did
     place: i64  # of an owner: of the last row that it has worked on,
     told: i64  # and the last one that was told
     wake_at: i64 = line()  # run it again then, in ns; 0: no need
+    patience: i64  # of a hosted unit: until when it waits for more rows, in ns; 0: it does not
     finished: i64
     seen: i64  # ns: the end of its last run
     begun: i64  # the kernel has been called for the slice in work

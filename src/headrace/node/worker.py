@@ -12,6 +12,7 @@ from headrace.node.free_list import NO_UNIT
 from headrace.node.gathering import run_gather
 from headrace.node.parking import leave, park, prepare, ring, wake_all
 from headrace.node.passing import run_merge, run_pass, run_sink
+from headrace.node.permits import give_permit
 from headrace.node.reading import run_reader, run_source
 from headrace.node.running import run_kernel
 from headrace.node.schedulers.hooks import (
@@ -29,6 +30,7 @@ from headrace.node.schedulers.hooks import (
     adopt,
     asked,
     done,
+    list_next,
     list_unit,
     next_unit,
     ready,
@@ -158,6 +160,9 @@ def run_once(worker, unit):
 def finish(worker, engine, unit, answer):
     """A run is over: the unit is nobody's, or the scheduler's again if it has more to do."""
     done(worker, unit.number, unit.last_rows, unit.last_ns, answer)
+    if worker.permitted != 0:
+        worker.permitted = 0
+        list_next(worker, give_permit(engine.permits))
     state = UnitState(engine.states)[unit.number]
     if answer == AGAIN or answer == MORE:
         release_listed(state)

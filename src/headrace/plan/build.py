@@ -8,6 +8,7 @@ functions, `build_keyed` those with a key or a time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .bind import FunctionChecker, bind, column_type
@@ -16,7 +17,6 @@ from .connector import Source as SourceConnector
 from .expressions import Cast, Column, Expression
 from .nodes import Filter, Node, Project, Source, TableJoin, Union
 from .schema import Field, Schema
-from .site import Site
 from .table import Table
 from .types import optional
 
@@ -27,14 +27,14 @@ class PlainPythonWarning(UserWarning):
     """An operator runs plain Python: it takes the GIL, so it stops other cores meanwhile."""
 
 
-def source(connector: Any, name: str | None = None, site: Site | None = None) -> Source:
+def source(connector: Any, name: str | None = None, place: Place | None = None) -> Source:
     """Rows from a connector."""
-    place = Place("source", name, site)
+    place = Place("source", name) if place is None else place
     if not isinstance(connector, SourceConnector):
         raise place.error(
             f"{connector!r} is not a source connector", "use one of hr.read, e.g. hr.read.parquet"
         )
-    schema = place.schema(connector.schema())
+    schema = place.read_schema(connector.schema())
     return Source((), schema, place.name, site=place.site, connector=connector)
 
 
@@ -114,7 +114,7 @@ def project(node: Node, columns: Columns, place: Place) -> Project:
         Field(name, column_type(made, node.schema, place.operator, place.site))
         for name, made in columns
     ]
-    schema = place.schema(fields)
+    schema = replace(place.schema(fields), unread=node.schema.unread)
     key, time = carried(node, columns)
     return Project(
         (node,), schema, place.name, site=place.site, key=key, time=time, columns=tuple(columns)
@@ -209,7 +209,8 @@ def join(
     if not isinstance(table, Table):
         raise place.error(
             f"{type(table).__name__} is not a static table",
-            "join with hr.table(...); two streams are put together with union",
+            "join with hr.table(...); put two streams into one, and keep what came by key: "
+            'a.union(b).key_by("id").process(...)',
         )
     if how not in ("inner", "left"):
         raise place.error(f"how={how!r} is not a kind of join", 'use how="inner" or how="left"')

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .errors import PipelineError
+from .errors import PipelineError, UnreadColumnsWarning
 from .schema import Field, Schema
-from .site import Site, caller_site
+from .site import Site, caller_site, user_stack_level
 from .types import DataType, as_type
 
 HIDDEN_PREFIX = "__"
@@ -50,6 +51,7 @@ class Place:
 
     def schema(self, fields: Iterable[Field], duplicate_fix: str = "rename one of them") -> Schema:
         """A schema of new columns: good names, none twice, at least one."""
+        unread = fields.unread if isinstance(fields, Schema) else ()
         fields = tuple(fields)
         seen: set[str] = set()
         for field in fields:
@@ -58,7 +60,19 @@ class Place:
             seen.add(field.name)
         if not fields:
             raise self.error("no column is left", "keep at least one column")
-        return Schema(fields)
+        return Schema(fields, unread)
+
+    def read_schema(self, schema: Schema) -> Schema:
+        """The schema of a source; columns that stay unread are named in a warning."""
+        if schema.unread:
+            said = ", ".join(f"{name!r} ({kind})" for name, kind in schema.unread)
+            warnings.warn(
+                f"{self.operator}: {said} will not be read: headrace has no such types. Cast what "
+                "is needed before it is read; with schema=, only what it names is read",
+                UnreadColumnsWarning,
+                stacklevel=user_stack_level(),
+            )
+        return self.schema(schema)
 
     def existing(self, name: Any, schema: Schema, what: str = "column") -> str:
         """The name of a column that is there."""

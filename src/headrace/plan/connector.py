@@ -137,7 +137,9 @@ class Sink(Protocol):
     names of batches differ between jobs that write to the same place: a name that was published
     before means that its rows are there already. A sink object that commits what others staged
     does so after they were closed. Where those may be in other processes, the sink says so with an
-    attribute `distributed = True`, and can be pickled when it is open.
+    attribute `distributed = True`, and can be pickled when it is open. One with an attribute
+    `keeps_ends = True` has a third argument of `commit`, a text that stands for where the batch
+    ends: it refuses a batch that was published with another one.
     """
 
     def open(self, schema: Schema) -> None:

@@ -6,6 +6,7 @@ computable from a source's row alone.
 
 from __future__ import annotations
 
+from .by_column import uses_columns
 from .errors import PipelineError
 from .expressions import Column, Expression, columns_of, substitute
 from .nodes import (
@@ -34,6 +35,14 @@ def time_expression(node: Node, column: str) -> list[tuple[Source, Expression]]:
 def _derive(node: Node, made: Expression, column: str) -> list[tuple[Source, Expression]]:
     match node:
         case Source():
+            if uses_columns(made):
+                raise _underivable(
+                    node,
+                    column,
+                    f"{made} is computed over whole columns, behind the source",
+                    "read it in the row loop: ISO 8601 with .str.to_datetime(), or numbers with "
+                    ".str.slice(...).cast(int)",
+                )
             return [(node, made)]
         case Filter() | KeyBy() | Watermark():
             return _derive(node.input, made, column)

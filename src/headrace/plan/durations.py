@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .expression_types import ExpressionError
+from .errors import ExpressionError
 from .types import DataType, int64
 
 _UNITS = {
@@ -53,6 +53,30 @@ def parse_duration(given: Any) -> Duration:
     if rest:
         raise ExpressionError(f"{given!r} is not a whole number of microseconds", _FIX)
     return Duration(micros)
+
+
+_MONTHS = {"mo": 1, "q": 3, "y": 12}
+_EVERY_FIX = 'write "15m", "1h", "1d", "1w", "1mo", "1q" or "1y"'
+
+
+def parse_every(given: str) -> tuple[str, int]:
+    """What times are cut down to: a number of "microseconds", "weeks" or "months".
+
+    >>> parse_every("15m"), parse_every("2w"), parse_every("1y")
+    (('microseconds', 900000000), ('weeks', 2), ('months', 12))
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*(w|mo|q|y)\s*", given)
+    if match is not None:
+        count, unit = int(match[1]), match[2]
+        made = ("weeks", count) if unit == "w" else ("months", count * _MONTHS[unit])
+    else:
+        try:
+            made = ("microseconds", int(parse_duration(given)))
+        except ExpressionError:
+            raise ExpressionError(f"{given!r} is no step of time", _EVERY_FIX) from None
+    if made[1] <= 0 or made[1] >= 1 << 55:
+        raise ExpressionError(f"{given!r} is no step of time", _EVERY_FIX)
+    return made
 
 
 def in_units_of(given: Any, time: DataType, what: str) -> int:

@@ -31,6 +31,14 @@ class PipelineError(HeadraceError):
         super().__init__("\n".join(lines))
 
 
+class ExpressionError(TypeError):
+    """What is wrong with an expression, and how to fix it; whoever knows the place adds it."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.what, self.fix = what, fix
+
+
 class StateError(HeadraceError):
     """A saved state that does not fit the pipeline it is given to."""
 
@@ -38,9 +46,19 @@ class StateError(HeadraceError):
 class DataError(HeadraceError):
     """Data that a source, a table or a sink cannot take as it is."""
 
+    is_located = False  # does it say the operator and the user's line?
+
 
 class Unreachable(DataError):
     """What a source reads from does not answer; it may later, so trying again can help."""
+
+
+class UnreadColumnsWarning(UserWarning):
+    """A source has columns of types that headrace lacks; they are not read."""
+
+
+class SourceChanged(UserWarning):
+    """The files of a source are not those with which a job began that now goes on."""
 
 
 class MemoryBudgetError(HeadraceError):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .by_column import ArrowColumns
 from .fusion import chains
-from .nodes import Node, OperatorClass, WindowAggregate, consumers, walk
+from .nodes import Exchange, Node, OperatorClass, Received, WindowAggregate, consumers, walk
 from .planner import Plan, StagePlan
 from .schema import Schema
 
@@ -87,8 +88,11 @@ def _columns(schema: Schema) -> str:
     return ", ".join(map(repr, schema))
 
 
-def explain_plan(plan: Plan) -> str:
-    """A plan as it was written, as it was rewritten, and as it is cut into stages and kernels."""
+def explain_plan(plan: Plan, *, owned: bool = False) -> str:
+    """A plan as it was written, as it was rewritten, and as it is cut into stages and kernels.
+
+    owned: for several workers of the node engine, whose keyed stages have several owners.
+    """
     parts = [
         "As written",
         render(plan.logical),
@@ -98,17 +102,36 @@ def explain_plan(plan: Plan) -> str:
         "",
         f'Stages (fuse="{plan.fuse}")',
     ]
-    for stage in plan.stages():
+    for stage in plan.owned_stages() if owned else plan.stages():
         parts.extend(_stage_lines(stage))
     return "\n".join(parts)
 
 
+def _copies(stage: StagePlan) -> str:
+    """How many copies of a stage run, and why."""
+    if stage.is_replicated:
+        return "replicated: it reads sources, so every worker runs a copy on its own splits"
+    if stage.is_owned:
+        return "owned: it keeps state by key, so every owner of key groups runs a copy"
+    received = [node for node in stage.inputs if isinstance(node, Received)]
+    if len(received) > 1:
+        return "one copy: several inputs meet in it"
+    return "one copy: its rows have an order, and no key to share them by"
+
+
 def _stage_lines(stage: StagePlan) -> list[str]:
-    lines = [f"stage {stage.number}{', replicated' if stage.is_replicated else ''}"]
+    lines = [f"stage {stage.number}, {_copies(stage)}"]
     for node in stage.inputs:
         lines.append(f"  in      {node.name}: {node.detail()}")
     for chain in chains(stage.roots, stage.fuse):
         lines.append(f"  kernel  {' -> '.join(node.name for node in chain)}")
+    for node in walk(stage.roots):
+        if isinstance(node, ArrowColumns):
+            lines.append(f"  columns {node.name}: {node.detail()}")
     for node in stage.roots:
-        lines.append(f"  out     {node.name}: {node.detail()}, {_columns(node.schema)}")
+        order = ""
+        if stage.is_owned:
+            by = node.order if isinstance(node, Exchange) else ()
+            order = f", brought together by {', '.join(by) or 'place in the input'}"
+        lines.append(f"  out     {node.name}: {node.detail()}{order}, {_columns(node.schema)}")
     return lines

@@ -4,47 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .builtins import DURATION as DURATION
+from .builtins import MICROSECONDS_PER_DAY, builtin_can_fail, builtin_type
+from .errors import ExpressionError as ExpressionError
 from .expressions import (
     ARITHMETIC,
     COMPARISONS,
     Aggregate,
     Binary,
+    Builtin,
     Call,
     Cast,
     Coalesce,
     Column,
     Expression,
+    Extreme,
     IsIn,
     IsNull,
     KeyHash,
     Literal,
     RowPlace,
-    TextCall,
     Unary,
     When,
 )
 from .schema import Schema
-from .types import DataType, bool_, float64, int64, optional, string
-
-DURATION = DataType("duration")  # of timedelta constants only; microseconds
-
-TEXT_OPERATIONS = {
-    "length": (1, int64),
-    "starts_with": (2, bool_),
-    "ends_with": (2, bool_),
-    "contains": (2, bool_),
-    "upper": (1, string),
-    "lower": (1, string),
-    "concat": (2, string),
-}
-
-
-class ExpressionError(TypeError):
-    """What is wrong with an expression, and how to fix it."""
-
-    def __init__(self, what: str, fix: str = "") -> None:
-        super().__init__(what)
-        self.what, self.fix = what, fix
+from .types import DataType, bool_, float64, int64, optional
 
 
 def type_of(expression: Expression, schema: Schema) -> DataType:
@@ -53,6 +37,13 @@ def type_of(expression: Expression, schema: Schema) -> DataType:
     >>> type_of(Binary("/", Column("a"), Literal(2, int64)), Schema.of({"a": int}))
     float64
     """
+    known = schema.types.get(expression)
+    if known is None:
+        known = schema.types[expression] = _type_of(expression, schema)
+    return known
+
+
+def _type_of(expression: Expression, schema: Schema) -> DataType:
     match expression:
         case Column(name):
             if name not in schema:
@@ -64,8 +55,9 @@ def type_of(expression: Expression, schema: Schema) -> DataType:
             return _binary(expression, op, type_of(left, schema), type_of(right, schema))
         case Unary(op, operand):
             return _unary(expression, op, type_of(operand, schema))
-        case Cast(operand, kind):
-            return _cast(expression, type_of(operand, schema), kind)
+        case Cast(operand, kind, strict):
+            made = _cast(expression, type_of(operand, schema), kind)
+            return made if strict else optional(made)
         case IsNull(operand):
             type_of(operand, schema)
             return bool_
@@ -79,15 +71,10 @@ def type_of(expression: Expression, schema: Schema) -> DataType:
             for choice in choices:
                 _comparable(expression, "==", kind, choice.type)
             return replace(bool_, nullable=kind.nullable)
-        case TextCall(op, operands):
-            kinds = [type_of(operand, schema) for operand in operands]
-            for kind in kinds:
-                if kind.name != "string":
-                    raise ExpressionError(
-                        f"{op}() works on strings, and an operand of {expression} is {kind}",
-                        "cast it with .cast(hr.string) where that is meant",
-                    )
-            return replace(TEXT_OPERATIONS[op][1], nullable=any(k.nullable for k in kinds))
+        case Extreme(_, operands):
+            return _extreme(expression, [type_of(operand, schema) for operand in operands])
+        case Builtin(_, operands):
+            return builtin_type(expression, [type_of(operand, schema) for operand in operands])
         case Call(function, operands, result):
             for operand in operands:
                 type_of(operand, schema)
@@ -120,11 +107,17 @@ def _arithmetic(expression: Expression, op: str, left: DataType, right: DataType
     pair = left.name, right.name
     if op in "+-" and left.name == "timestamp" and right.name in ("duration", "int64"):
         return left.required
-    if op in "+-" and left.name == "date" and right.is_integer:
+    if op in "+-" and left.name == "date" and (right.is_integer or _is_whole_days(expression)):
         return left.required
     if op == "-" and pair in (("timestamp", "timestamp"), ("date", "date")):
         return int64
+    if DURATION.name in pair:
+        made = _of_durations(op, left, right)
+        if made is not None:
+            return made
     fix = "cast one side with .cast(...)"
+    if pair == ("date", "duration"):
+        fix = "add whole days, or cast the date to a timestamp first"
     if pair == ("string", "string") and op == "+":
         fix = "use hr.concat(a, b)"
     if op == "+" and right.is_time:
@@ -132,8 +125,39 @@ def _arithmetic(expression: Expression, op: str, left: DataType, right: DataType
     raise ExpressionError(f"{left} {op} {right} has no meaning, in {expression}", fix)
 
 
+def _is_whole_days(expression: Expression) -> bool:
+    """Is the right side a constant duration of whole days?"""
+    match expression:
+        case Binary(_, _, Literal(int(micros), kind)) if kind.name == DURATION.name:
+            return micros % MICROSECONDS_PER_DAY == 0
+    return False
+
+
+def _of_durations(op: str, left: DataType, right: DataType) -> DataType | None:
+    """Durations among themselves and with whole numbers; None where there is no meaning.
+
+    The difference of two timestamps is a whole number of microseconds, so it may stand for one.
+    """
+    spans = all(kind.name in (DURATION.name, "int64") for kind in (left, right))
+    if op in "+-":
+        return DURATION if spans else None
+    if left.name == right.name:
+        return {"/": float64, "//": int64, "%": DURATION}.get(op)
+    if op == "*":
+        return DURATION if left.is_integer or right.is_integer else None
+    return DURATION if op == "//" and right.is_integer else None
+
+
+def _extreme(expression: Expression, kinds: list[DataType]) -> DataType:
+    made = kinds[0]
+    for kind in kinds[1:]:
+        made = _common(expression, made, kind)
+    return replace(made, nullable=all(kind.nullable for kind in kinds))
+
+
 def _comparable(expression: Expression, op: str, left: DataType, right: DataType) -> None:
     same = left.name == right.name or (left.is_numeric and right.is_numeric)
+    same = same or {left.name, right.name} == {DURATION.name, "int64"}
     if not same:
         fix = "cast one side with .cast(...)"
         if "timestamp" in (left.name, right.name):
@@ -146,6 +170,8 @@ def _unary(expression: Expression, op: str, kind: DataType) -> DataType:
         return kind
     if op != "~" and kind.is_numeric:
         return replace(int64 if kind.is_integer else float64, nullable=kind.nullable)
+    if op != "~" and kind.name == DURATION.name:
+        return kind
     raise ExpressionError(f"{op} has no meaning for {kind}, in {expression}")
 
 
@@ -157,7 +183,10 @@ def _cast(expression: Expression, kind: DataType, target: DataType) -> DataType:
         or {kind.name, target.name} in ({"timestamp", "int64"}, {"date", "int64"})
         or (kind.name, target.name) in (("timestamp", "date"), ("date", "timestamp"))
         or (kind.is_integer and target.is_time)
+        or {kind.name, target.name} == {"duration", "int64"}
         or (kind.name, target.name) == ("string", "binary")
+        or (kind.name == "string" and _has_text(target))
+        or (target.name == "string" and _has_text(kind))
     )
     if not possible:
         raise ExpressionError(
@@ -167,6 +196,11 @@ def _cast(expression: Expression, kind: DataType, target: DataType) -> DataType:
     if target.nullable or not kind.nullable:
         return target
     return optional(target)
+
+
+def _has_text(kind: DataType) -> bool:
+    """Can its values be written as strings and read again?"""
+    return kind.is_numeric or kind.is_time or kind.name == "bool"
 
 
 def _when(expression: When, schema: Schema) -> DataType:
@@ -224,6 +258,13 @@ def can_fail(expression: Expression, schema: Schema) -> bool:
     >>> can_fail(Column("a"), schema), can_fail(Unary("-", Column("a")), schema)
     (False, True)
     """
+    known = schema.failing.get(expression)
+    if known is None:
+        known = schema.failing[expression] = _can_fail(expression, schema)
+    return known
+
+
+def _can_fail(expression: Expression, schema: Schema) -> bool:
     if any(can_fail(part, schema) for part in expression.parts()):
         return True
     kind = type_of(expression, schema)
@@ -231,9 +272,11 @@ def can_fail(expression: Expression, schema: Schema) -> bool:
         case Binary(op, _, _):
             return op in ("/", "//", "%") or (op in ARITHMETIC and not kind.is_float)
         case Unary(op, _):
-            return op != "~" and kind.is_integer
-        case Cast(operand, target):
-            return not _always_fits(type_of(operand, schema), target)
+            return op != "~" and not kind.is_float
+        case Cast(operand, target, strict):
+            return strict and not _always_fits(type_of(operand, schema), target)
+        case Builtin():
+            return builtin_can_fail(expression, kind)
         case Call():
             return True
     return False
@@ -242,7 +285,11 @@ def can_fail(expression: Expression, schema: Schema) -> bool:
 def _always_fits(kind: DataType, target: DataType) -> bool:
     if kind.nullable and not target.nullable and target.name == kind.name:
         return True  # nulls stay null: the cast gives the nullable type
-    if kind.name == target.name or target.is_float or target.name == "bool":
+    if kind.name == target.name or target.name == "string":
+        return True
+    if kind.name == "string":
+        return target.name == "binary"
+    if target.is_float or target.name == "bool":
         return True
     if kind.is_integer and target.is_integer:
         low, high = target.integer_range
@@ -252,5 +299,6 @@ def _always_fits(kind: DataType, target: DataType) -> bool:
         ("timestamp", "int64"),
         ("date", "int64"),
         ("timestamp", "date"),
-        ("string", "binary"),
+        ("duration", "int64"),
+        ("int64", "duration"),
     )

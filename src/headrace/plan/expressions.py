@@ -6,26 +6,58 @@ stage compiles it. `headrace.expr` wraps nodes in the operators that users write
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast, dataclass_transform
 
+from .errors import PipelineError
 from .functions import Function
-from .site import Site
+from .site import Site, caller_site
 from .types import DataType
 
 ARITHMETIC = ("+", "-", "*", "/", "//", "%")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
+DEEPEST = 2_500  # expressions inside each other, as in a sum of so many terms
+_FRAMES = 10  # that one of them takes at most, in whatever goes through it
+_SHALLOW = 50  # so many need no more room than Python gives anyway
+
+
 @dataclass(frozen=True)
 class Expression:
-    """The base of all expression nodes."""
+    """The base of all expression nodes.
+
+    A sum of a thousand terms is a thousand expressions inside each other: what is asked of each of
+    them again and again (its hash, its depth) is remembered.
+    """
+
+    def __post_init__(self) -> None:
+        depth = 1 + max((part.depth for part in self.parts()), default=0)
+        self.__dict__["depth"] = depth
+        _make_room(depth)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _make_room(self.depth)
+
+    @property
+    def depth(self) -> int:
+        """How many expressions lie inside each other here, this one included."""
+        return int(self.__dict__["depth"])
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.__match_args__  # the fields of a dataclass
 
     def parts(self) -> Iterator[Expression]:
         """The expressions directly inside this one."""
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in self._names:
+            value = getattr(self, name)
             for item in value if isinstance(value, tuple) else (value,):
                 if isinstance(item, Expression):
                     yield item
@@ -33,18 +65,47 @@ class Expression:
     def rebuild(self, change: Callable[[Expression], Expression]) -> Expression:
         """The same node with each direct part changed."""
         changed: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in self._names:
+            value = getattr(self, name)
             if isinstance(value, Expression):
-                changed[field.name] = change(value)
+                changed[name] = change(value)
             elif isinstance(value, tuple) and any(isinstance(v, Expression) for v in value):
-                changed[field.name] = tuple(
-                    change(v) if isinstance(v, Expression) else v for v in value
-                )
+                changed[name] = tuple(change(v) if isinstance(v, Expression) else v for v in value)
         return replace(self, **changed) if changed else self
 
 
-@dataclass(frozen=True)
+def _make_room(depth: int) -> None:
+    """Let functions that call themselves for each part reach the bottom of an expression."""
+    if depth > DEEPEST:
+        raise PipelineError(
+            f"more than {DEEPEST:,} expressions lie inside each other",
+            site=caller_site(),
+            fix="make columns of its parts first, with with_columns, or use @hr.udf",
+        )
+    if depth > _SHALLOW:
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1_000 + depth * _FRAMES))
+
+
+Kind = TypeVar("Kind", bound=type[Expression])
+
+
+@dataclass_transform(frozen_default=True)
+def _expression(kind: Kind) -> Kind:
+    """A dataclass whose hash is computed once, from those of its parts."""
+    made: Any = dataclass(frozen=True)(kind)
+    computed = made.__hash__
+
+    def remembered(self: Expression) -> int:
+        known = self.__dict__.get("_hash")
+        if known is None:
+            known = self.__dict__["_hash"] = computed(self)
+        return int(known)
+
+    made.__hash__ = remembered
+    return cast(Kind, made)
+
+
+@_expression
 class Column(Expression):
     """The value of a column."""
 
@@ -54,7 +115,7 @@ class Column(Expression):
         return self.name
 
 
-@dataclass(frozen=True)
+@_expression
 class Literal(Expression):
     """A constant in its stored form: timestamps in microseconds, dates in days; None is null."""
 
@@ -65,7 +126,7 @@ class Literal(Expression):
         return "null" if self.value is None else repr(self.value)
 
 
-@dataclass(frozen=True)
+@_expression
 class Binary(Expression):
     """An arithmetic operation, a comparison, or & and | (three-valued)."""
 
@@ -77,7 +138,7 @@ class Binary(Expression):
         return f"({self.left} {self.op} {self.right})"
 
 
-@dataclass(frozen=True)
+@_expression
 class Unary(Expression):
     """Negation ("-"), logical not ("~"), or "abs"."""
 
@@ -88,18 +149,20 @@ class Unary(Expression):
         return f"abs({self.operand})" if self.op == "abs" else f"{self.op}{self.operand}"
 
 
-@dataclass(frozen=True)
+@_expression
 class Cast(Expression):
-    """A value in another type; what does not fit is an error."""
+    """A value in another type; what does not fit is an error, or null where it is not strict."""
 
     operand: Expression
     type: DataType
+    strict: bool = True
 
     def __str__(self) -> str:
-        return f"cast({self.operand}, {self.type.name})"
+        name = "cast" if self.strict else "try_cast"
+        return f"{name}({self.operand}, {self.type.name})"
 
 
-@dataclass(frozen=True)
+@_expression
 class IsNull(Expression):
     """Is the value null? Never null itself."""
 
@@ -109,7 +172,7 @@ class IsNull(Expression):
         return f"is_null({self.operand})"
 
 
-@dataclass(frozen=True)
+@_expression
 class Coalesce(Expression):
     """The first value, or the second where the first is null."""
 
@@ -120,7 +183,7 @@ class Coalesce(Expression):
         return f"coalesce({self.operand}, {self.other})"
 
 
-@dataclass(frozen=True)
+@_expression
 class When(Expression):
     """The value of the first true condition, else `otherwise`; conditions[i] is for values[i]."""
 
@@ -134,7 +197,7 @@ class When(Expression):
         return f"when({cases}, else {self.otherwise if self.otherwise is not None else 'null'})"
 
 
-@dataclass(frozen=True)
+@_expression
 class IsIn(Expression):
     """Is the value one of some constants?"""
 
@@ -145,18 +208,31 @@ class IsIn(Expression):
         return f"{self.operand} in ({', '.join(map(str, self.choices))})"
 
 
-@dataclass(frozen=True)
-class TextCall(Expression):
-    """A string function: length, starts_with, ends_with, contains, upper, lower, concat."""
+@_expression
+class Extreme(Expression):
+    """The least or the greatest of some values, those that are null left out."""
 
-    op: str
+    op: str  # "least" or "greatest"
     operands: tuple[Expression, ...]
 
     def __str__(self) -> str:
         return f"{self.op}({', '.join(map(str, self.operands))})"
 
 
-@dataclass(frozen=True)
+@_expression
+class Builtin(Expression):
+    """A function of `plan.builtins`; of times, perhaps in a time zone."""
+
+    op: str
+    operands: tuple[Expression, ...]
+    zone: str = ""
+
+    def __str__(self) -> str:
+        said = [*map(str, self.operands), *([f"zone={self.zone}"] if self.zone else [])]
+        return f"{self.op}({', '.join(said)})"
+
+
+@_expression
 class Call(Expression):
     """One result of a compiled user function; equal calls are made once per row."""
 
@@ -169,7 +245,7 @@ class Call(Expression):
         return made if len(self.function.outputs) == 1 else f"{made}[{self.result}]"
 
 
-@dataclass(frozen=True)
+@_expression
 class KeyHash(Expression):
     """The hash of a key, which gives its key group; made by the planner at exchanges."""
 
@@ -179,7 +255,7 @@ class KeyHash(Expression):
         return f"hash({', '.join(map(str, self.operands))})"
 
 
-@dataclass(frozen=True)
+@_expression
 class RowPlace(Expression):
     """The place of a row among all that cross an exchange; made by the planner."""
 

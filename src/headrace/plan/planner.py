@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .nodes import Exchange, Node, Received, Source, transform, walk
 from .rewrites.clocks import place_clocks
+from .rewrites.columns import compute_columns, lift_operands
 from .rewrites.exchanges import insert_exchanges
 from .rewrites.filters import hint_sources, push_filters
 from .rewrites.naming import name_operators
@@ -75,10 +76,12 @@ def plan(sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True) -> Pl
     if fuse not in ("auto", "none"):
         raise ValueError(f'fuse={fuse!r}: use "auto" or "none"')
     logical = name_operators(sinks)
-    roots = place_clocks(logical)
+    roots = lift_operands(logical)
+    roots = place_clocks(roots)
     roots = push_filters(roots)
     roots = prune_columns(roots, sources=prune)
     roots = hint_sources(roots)
+    roots = compute_columns(roots)
     return Plan(tuple(logical), tuple(roots), fuse)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ class Schema:
     """
 
     fields: tuple[Field, ...]
+    # Columns of the source that headrace has no type for, and what they are; only errors say so.
+    unread: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of(cls, given: Schema | pa.Schema | Mapping[str, Any] | Iterable[Field]) -> Schema:
@@ -60,22 +63,47 @@ class Schema:
         return iter(self.fields)
 
     def __contains__(self, name: object) -> bool:
-        return any(field.name == name for field in self.fields)
+        return name in self._places
 
     def __getitem__(self, name: str) -> DataType:
-        for field in self.fields:
-            if field.name == name:
-                return field.type
-        raise KeyError(name)
+        return self.fields[self._places[name]].type
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Schema, (self.fields, self.unread)  # what is remembered holds in this process only
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
-        return tuple(field.name for field in self.fields)
+        return tuple(each.name for each in self.fields)
 
     def index(self, name: str) -> int:
         """The position of a column."""
-        return self.names.index(name)
+        if name not in self._places:
+            raise ValueError(f"there is no column {name!r}")
+        return self._places[name]
+
+    # Schemas of thousands of columns are asked for each of them, and for long expressions.
+
+    @cached_property
+    def types(self) -> dict[Any, DataType]:
+        """The types of expressions over rows of this schema, as far as they were asked for."""
+        return {}
+
+    @cached_property
+    def failing(self) -> dict[Any, bool]:
+        """Whether expressions can raise an error, as far as it was asked for."""
+        return {}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in reversed(list(enumerate(self.names)))}
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.fields)
 
     def select(self, names: Iterable[str]) -> Schema:
         """These columns only, in this order."""
@@ -84,6 +112,12 @@ class Schema:
     def closest(self, name: str) -> str:
         """Words for an error message: a similar name, or the list of what there is."""
         import difflib  # only for this message
+
+        if name in dict(self.unread):
+            return (
+                f"it is {dict(self.unread)[name]} in the source, a type that headrace lacks: cast "
+                "it, or make columns of its parts, before it is read"
+            )
 
         near = difflib.get_close_matches(name, self.names, n=1)
         if near:
@@ -105,10 +139,15 @@ def schema_of_arrow(given: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
     (Schema(a: optional(int8)), ['b'])
     """
     fields, unknown = [], {}
-    for field in given:
-        kind = from_arrow(field.type)
+    for each in given:
+        kind = from_arrow(each.type)
         if kind is None:
-            unknown[field.name] = field.type
+            unknown[each.name] = each.type
         else:
-            fields.append(Field(field.name, optional(kind) if field.nullable else kind))
-    return Schema(tuple(fields)), unknown
+            fields.append(Field(each.name, optional(kind) if each.nullable else kind))
+    return Schema(tuple(fields), said_of_types(unknown)), unknown
+
+
+def said_of_types(unread: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What a schema remembers of columns that stay unread, by their types."""
+    return tuple((name, str(kind)) for name, kind in unread.items())

@@ -1,6 +1,8 @@
 """A job's checkpoint folder: Spark's own files, and ours beside them.
 
 headrace.json    what the pipeline was: it must still fit the saved state
+sources.json     which files its sources had, where these are folders that are not watched
+ends.json        where its last batches ended (`ends.py`)
 headrace.lock    held by the job that runs here
 headrace.finished  there is nothing more to do, after a batch query
 headrace/        the plan on its way to the tasks
@@ -15,20 +17,35 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.connect.paths import is_url, without_credentials
 from headrace.plan.errors import StateError
 from headrace.plan.nodes import Process, Received, Source, WindowAggregate, walk
 from headrace.plan.planner import StagePlan
 
+from .ends import HEAD, Ends, Synced, drop_torn, end_of
+from .files import (
+    check_file_system,
+    check_owner,
+    damaged,
+    make_folder,
+    read_sealed,
+    unfit,
+    write_file,
+    write_sealed,
+)
 from .planning import has_ended
+from .source_files import check_files, keep_files
 from .temporary import locked, new_folder
 
-FORMAT = 2
+FORMAT = 3
+MOST_BATCHES = 10**9  # of a generation: those of the next one are counted behind them
 
 
 class Checkpoint:
@@ -36,24 +53,39 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.is_temporary = path is None
-        if path is not None and "://" in str(path) and not str(path).startswith("file://"):
+        self.folder = new_folder("headrace-checkpoint-") if path is None else _local(path)
+        try:
+            make_folder(self.folder)
+        except OSError as error:
             raise StateError(
-                f"checkpoint={str(path)!r}: only folders of a file system are supported\n"
-                "  fix: give a folder that all machines see under the same path"
-            )
-        if path is None:
-            self.folder = new_folder("headrace-checkpoint-")
-        else:
-            self.folder = Path(str(path).removeprefix("file://")).expanduser().resolve()
-        self.folder.mkdir(parents=True, exist_ok=True)
+                f"the checkpoint {self.folder} cannot be made: {error.strerror}\n"
+                "  fix: give a folder that can be written"
+            ) from None
+        check_owner(self.folder)
         self._agreed: dict[str, Any] = {}
-        held = locked(self.folder)
+        try:
+            held = locked(self.folder)
+        except OSError as error:
+            raise unfit(self.folder, f"it has no locks ({error.strerror})") from None
         if held is None:
             raise StateError(
                 f"another job runs on the checkpoint {self.folder}\n"
                 "  fix: stop it, or give this job a checkpoint of its own"
             )
         self._lock = held
+        self._ends = Ends(self.folder / "ends.json")
+        self._synced: Synced | None = None
+        try:
+            if not self.is_temporary:
+                check_file_system(self.folder)
+        except BaseException:
+            held.close()
+            raise
+
+    @property
+    def lasting(self) -> bool:
+        """Must it outlive a machine that crashes?"""
+        return not self.is_temporary
 
     @property
     def spark(self) -> Path:
@@ -103,6 +135,10 @@ class Checkpoint:
         return self.folder / "times"
 
     @property
+    def _files(self) -> Path:
+        return self.folder / "sources.json"
+
+    @property
     def frames(self) -> Path:
         """Where batch DataFrames lie as files."""
         return self.folder / "frames"
@@ -126,23 +162,34 @@ class Checkpoint:
         now = describe(stages)
         if not path.exists():
             identity, shards = uuid.uuid4().hex[:12], shards or default()
-            made = {"format": FORMAT, "id": identity, "shards": shards, "pipeline": now}
-            self._agree(made)
+            keep_files(self._files, stages, lasting=self.lasting)
+            self._agree({"format": FORMAT, "id": identity, "shards": shards, "pipeline": now})
             return identity, shards
-        saved = json.loads(path.read_text())
-        if saved["format"] != FORMAT:
-            raise StateError(
-                f"the checkpoint {self.folder} has format {saved['format']}, this version reads "
-                f"{FORMAT}"
-            )
+        saved = self._saved(path)
+        self._agreed = saved
+        drop_torn(self.spark)
         _compare(self.folder, saved["pipeline"], now)
+        check_files(self._files, stages)
         self._agree({**saved, "pipeline": now})
         if shards is not None and _last(self.spark / "offsets") is None and not self.moved:
             self._agree({**self._agreed, "shards": shards})
         return saved["id"], self._agreed["shards"]
 
+    def _saved(self, path: Path) -> dict[str, Any]:
+        try:
+            other = json.loads(path.read_bytes()).get("format", FORMAT)  # sealed, it is inside
+        except (ValueError, AttributeError):
+            other = FORMAT
+        saved: dict[str, Any] = read_sealed(path) if other == FORMAT else {"format": other}
+        if saved["format"] != FORMAT:
+            raise StateError(
+                f"the checkpoint {self.folder} has format {saved['format']}, this version reads "
+                f"{FORMAT}\n  fix: begin with a new checkpoint"
+            )
+        return saved
+
     def _agree(self, agreed: dict[str, Any]) -> None:
-        _write(self.folder / "headrace.json", agreed)
+        write_sealed(self.folder / "headrace.json", agreed)
         self._agreed = agreed
 
     def change_shards(self, shards: int) -> None:
@@ -164,7 +211,7 @@ class Checkpoint:
 
     def finish(self) -> None:
         """A batch query is over, and committed."""
-        (self.folder / "headrace.finished").touch()
+        write_file(self.folder / "headrace.finished", b"", lasting=self.lasting)
 
     def has_finished(self) -> bool:
         """Were all sources read to their ends, and the last batch committed?"""
@@ -178,9 +225,40 @@ class Checkpoint:
         last = _last(self.spark / "commits")
         if last is None or last != _last(self.spark / "offsets"):
             return None
-        lines = (self.spark / "offsets" / str(last)).read_text().splitlines()
-        found: dict[str, Any] = json.loads(lines[2])
+        path = self.spark / "offsets" / str(last)
+        try:
+            found: dict[str, Any] = json.loads(path.read_text().splitlines()[HEAD])
+        except (ValueError, IndexError):
+            raise damaged(path, "it is not what Spark wrote") from None
         return found
+
+    def end_of(self, batch_id: int) -> str:
+        """What stands for the end of a batch; empty for that of a batch query, which has none.
+
+        When it returns, what was planned is safe on the disk. A batch that was published with
+        another end is a StateError.
+        """
+        path = self.spark / "offsets" / str(batch_id)
+        if not path.exists():
+            return ""
+        end = end_of(path)
+        if self.lasting:
+            if self._synced is None or self._synced.folder != self.spark:  # a new generation
+                self._synced = Synced(self.spark)
+            self._synced.sync()
+            self._ends.keep(self._generation * MOST_BATCHES + batch_id, end)
+        return end
+
+
+def _local(path: str | os.PathLike[str]) -> Path:
+    """The folder that a user names."""
+    text = re.sub("^file:(//)?(?=/)", "", os.fspath(path))
+    if is_url(text):
+        raise StateError(
+            f"checkpoint={without_credentials(text)!r}: only folders of a file system are "
+            "supported\n  fix: give a folder that all machines see under the same path"
+        )
+    return Path(text).expanduser().resolve()
 
 
 def describe(stages: Sequence[StagePlan]) -> dict[str, Any]:
@@ -229,15 +307,6 @@ def _compare(folder: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
             "  fix: undo the change (stateful operators keep their place with name=), or begin "
             "with a new checkpoint"
         )
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    waiting = path.with_suffix(".part")
-    with open(waiting, "w") as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(waiting, path)
 
 
 def _last(folder: Path) -> int | None:

@@ -2,26 +2,38 @@
 
 An exception that Spark carries arrives as hundreds of lines of Java and Python. One that comes as
 a letter is the user's own exception, with its notes; the driver raises it inside the batch, so
-that the batch is not committed.
+that the batch is not committed. The planner, which has no letters, puts the same bytes into the
+text of the exception that it raises.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 import re
 import traceback
 from typing import Any
 
-from headrace.plan.errors import IN_OPERATOR, HeadraceError
+from headrace.plan.errors import IN_OPERATOR, DataError, HeadraceError, StateError, Unreachable
 
 MOST_LINES = 12
 # An error of ours in the text of another: up to an empty line, or to what Java says behind it.
-OURS = r"^headrace\.\S*Error: (.*?)(?=\n\s*\n|\n\s*at |\nSQLSTATE|\Z)"
+OURS = r"^headrace\.\S*?(\w+): (.*?)(?=\n\s*\n|\n\s*at |\nSQLSTATE|\Z)"
+PACKED = re.compile(r"headrace-error:([A-Za-z0-9+/=]+):")
+BUSY = "Python worker failed to connect back"
+STATE = r"\s*SQLSTATE: \w+"
 
 
 class SparkError(HeadraceError):
     """Spark could not run a pipeline: what it said, shortened, and what to do about it."""
+
+
+class FromPlanner(Exception):
+    """An exception of the planner, packed into a text that comes through Java as it is."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"headrace-error:{base64.b64encode(carry(error)).decode()}:")
 
 
 def carry(error: BaseException) -> bytes:
@@ -66,16 +78,32 @@ def carried(payload: bytes) -> Exception:
     return error
 
 
-def of_spark(error: BaseException) -> SparkError:
+def of_spark(error: BaseException) -> Exception:
     """What Spark raised, without the way it took through Java."""
     text = str(error)
+    packed = PACKED.findall(text)
+    if packed:
+        return carried(base64.b64decode(packed[-1]))
     ours = re.findall(OURS, text, re.M | re.S)
-    if ours:  # raised by a connector in the planner's process
-        return SparkError("\n".join(ours[-1].splitlines()[:MOST_LINES]))
+    if ours:  # raised by a task before it could send letters
+        name, said = ours[-1]
+        kinds = {kind.__name__: kind for kind in (DataError, StateError, Unreachable)}
+        return kinds.get(name, SparkError)("\n".join(said.splitlines()[:MOST_LINES]))
+    if is_busy(error):
+        return SparkError(
+            "a Python process of Spark did not answer in time, again and again: this machine has "
+            'too much to do\n  fix: leave a core to others with master="local[N]", run less '
+            'beside it, or use engine="node"'
+        )
     # The last Python error in the text says what went wrong; the rest is how it got here.
     found = re.findall(r"^\s*((?:[\w.]+(?:Error|Exception|Interrupt|Exit))(?:: .*)?)$", text, re.M)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    first = lines[:2]
+    lines = [re.sub(STATE, "", line).strip() for line in text.splitlines()]
+    first = [line for line in lines if line][:2]
     lost = re.findall(r"Lost task [^:\n]*: (.*)$", text, re.M)  # why a task failed for good
     last = [line for line in [*lost[-1:], *found[-2:]] if line not in first]
     return SparkError("Spark: " + "\n  ".join([*first, *last])[: 200 * MOST_LINES])
+
+
+def is_busy(error: BaseException) -> bool:
+    """Did Spark give up a Python process that was slow to start? It has ten seconds for that."""
+    return BUSY in str(error)

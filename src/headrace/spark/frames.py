@@ -27,8 +27,9 @@ from headrace.plan.nodes import WATERMARK, Node, Source, transform
 from headrace.plan.planner import StagePlan
 
 from .arrow_map import map_in_arrow
+from .batches import batch_of_task, query_of_task
 from .session import ADAPTIVE, RUNNING
-from .shipment import Shipment, receive, sender_of_channel
+from .shipment import Address, Shipment, receive, sender_of_channel
 from .told_times import tell, told_before
 from .wire import SCHEMA, Letter
 
@@ -78,21 +79,21 @@ class Frames:
             made.conf.set(name, value)
         return made
 
-    def letters(self, session: SparkSession, path: str) -> list[DataFrame]:
+    def letters(self, session: SparkSession, address: Address) -> list[DataFrame]:
         """For each DataFrame, the letters that its source stage makes of it."""
         made = []
         for node in self._nodes:
             rows = in_session(node.connector.selected(_names(node)), session)
             ended = not node.connector.is_streaming
-            made.append(map_in_arrow(rows, FrameStage(path, node.name, ended), SCHEMA))
+            made.append(map_in_arrow(rows, FrameStage(address, node.name, ended), SCHEMA))
         return made
 
-    def rows(self, path: str, schema: StructType) -> DataFrame:
+    def rows(self, address: Address, schema: StructType) -> DataFrame:
         """What the source stages make of the DataFrames, as rows, in the user's own session."""
         made = []
         for node in self._nodes:
             rows = node.connector.selected(_names(node))
-            made.append(map_in_arrow(rows, RowStage(path, node.name), schema))
+            made.append(map_in_arrow(rows, RowStage(address, node.name), schema))
         return reduce(lambda one, other: one.union(other), made)
 
 
@@ -135,14 +136,17 @@ def _written(connector: SparkFrame, path: Path) -> ParquetSource:
 class FrameStage:
     """What `mapInArrow` calls with a partition of a DataFrame."""
 
-    def __init__(self, path: str, source: str, ended: bool) -> None:
-        self._path, self._source, self._ended = path, source, ended
+    def __init__(self, address: Address, source: str, ended: bool) -> None:
+        self._address, self._source, self._ended = address, source, ended
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The letters of a partition."""
-        from .source import batch_number, posted
+        from .source import posted
 
-        shipment, batch = receive(self._path), batch_number()
+        shipment = receive(self._address)
+        batch = batch_of_task(shipment)
+        if shipment.streaming:
+            query_of_task(shipment)
         yield from posted(shipment, batch, self._letters(shipment, batch, batches))
         for _ in batches:  # behind an error: Spark's writer waits until all is read
             pass
@@ -189,8 +193,16 @@ class FrameStage:
             stage.advance(self._source, clock.settle(CHANNEL), CHANNEL)
             largest = clock.saved()[CHANNEL]
             if largest != NEVER:
-                place = _told(shipment)
-                tell(place, batch, self._source, CHANNEL, str(part), largest)
+                place = told_place(shipment)
+                tell(
+                    place,
+                    batch,
+                    self._source,
+                    CHANNEL,
+                    str(part),
+                    largest,
+                    lasting=shipment.lasting,
+                )
         stage.flush()
 
 
@@ -202,7 +214,7 @@ def frame_task(shipment: Shipment, source: str, batch: int) -> Iterator[Stage]:
     plan, node = shipment.sources[source]
     largest = None
     if node.clock is not None:
-        largest = told_before(_told(shipment), batch).get(source, {}).get(CHANNEL)
+        largest = told_before(told_place(shipment), batch).get(source, {}).get(CHANNEL)
     task = Range(batch=batch, source=source, channel=CHANNEL, largest=largest)
     stage = take_stage(shipment, plan, task)
     try:
@@ -213,21 +225,22 @@ def frame_task(shipment: Shipment, source: str, batch: int) -> Iterator[Stage]:
     give_back(shipment, stage)
 
 
-def _told(shipment: Shipment) -> Path:
+def told_place(shipment: Shipment) -> Path:
+    """Where the tasks of DataFrames write down the times they know of."""
     return Path(shipment.times) / "frames"
 
 
 class RowStage:
     """What `mapInArrow` calls with a partition of a DataFrame, where rows stay rows."""
 
-    def __init__(self, path: str, source: str) -> None:
-        self._path, self._source = path, source
+    def __init__(self, address: Address, source: str) -> None:
+        self._address, self._source = address, source
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that the stage makes of the partition's."""
         from headrace.stage.blocks.arrow import as_arrow
 
-        with frame_task(receive(self._path), self._source, batch=1) as stage:
+        with frame_task(receive(self._address), self._source, batch=1) as stage:
             for rows in batches:
                 stage.push(self._source, rows, CHANNEL)
                 for _, block in stage.pull():

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,22 +16,24 @@ from headrace.plan.errors import PipelineError, StateError
 from headrace.plan.nodes import Sink, Source
 from headrace.plan.planner import Plan, StagePlan
 
+from .alive import alive
 from .batch_query import BatchQuery
 from .checkpoint import Checkpoint
-from .errors import carried, of_spark
+from .committing import Commits
+from .errors import is_busy, of_spark
 from .explain import explain_on_spark
 from .frames import Frames, with_files
-from .planning import write_times
 from .progress import Counts, SparkProgress
 from .query import all_letters
-from .session import left_alone, open_session, own_session
-from .shipment import Shipment, send, without_sinks
+from .session import attempts, left_alone, open_session, own_session
+from .shipment import Shipment, forget, send, without_sinks
 from .sinks import DriverSinks
-from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
 
 AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
 BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
+MOST_RESTARTS = 6  # of a query whose Python processes are slow to start
+LONGEST_PAUSE = 10.0  # seconds between two of them; the first ones are shorter
 
 
 class SparkJob:
@@ -49,16 +50,19 @@ class SparkJob:
         self._sink_names = [sink.name for sink in sinks]
         self._sinks = DriverSinks(sinks)
         self._counts = Counts()
-        self._error: Exception | None = None
-        self._stopping = False
+        self._commits: Commits | None = None
+        self._stopping = self._cancelling = False
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.error: BaseException | None = None  # of a job that was started, and has failed
         self._left_alone: list[str] = []
         self._query: Any = None
+        self._restart: Callable[[], Any] | None = None
+        self._restarts = 0
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
         self._identity, self._batch_rows = "", BATCH_ROWS
         self._idle: float | None = None
-        self._shards_heard: set[str] = set()
-        self._taken_over: int | None = None  # the batch behind which all shards have saved state
 
     def _take_stages(self, stages: list[StagePlan]) -> None:
         self._stages = stages
@@ -126,7 +130,8 @@ class SparkJob:
             self._move(spark, before, shards)
         self._stop_file.unlink(missing_ok=True)
         self._batch_rows = batch_rows or BATCH_ROWS
-        self._query = self._write(spark, shards or before, trigger)
+        self._restart = lambda: self._write(spark, shards or before, trigger)
+        self._query = self._restart()
         self.status = "running"
         return True
 
@@ -144,11 +149,11 @@ class SparkJob:
                 "keeps the positions of its DataFrames for that number alone\n"
                 f"  fix: leave shards= out or at {before}, or begin with a new checkpoint"
             )
-        query = self._query = self._write(spark, before, None, moving=self._checkpoint.moving)
+        moving = self._checkpoint.moving
+        self._restart = lambda: self._write(spark, before, None, moving=moving)
+        self._query = self._restart()
         try:
-            query.processAllAvailable()
-        except Exception as error:
-            self._raise(error)
+            self._finish_planned()
         finally:
             self._stop_query()
             self._query = None
@@ -170,77 +175,28 @@ class SparkJob:
             state=str(self._checkpoint.state),
             capacity=self._capacity,
             compiled=self._compiled,
+            attempts=attempts(spark.sparkContext),
+            lasting=self._checkpoint.lasting,
+            streaming=not self._frames.are_one_batch,
             idle=self._idle,
             moving=moving,
             moved=self._checkpoint.moved,
             start=self._checkpoint.start,
         )
-        path = str(send(self._shipment, self._checkpoint.plans))
+        address = send(self._shipment, self._checkpoint.plans)
         session = (self._frames.own_session if self._frames else own_session)(spark, shards)
-        letters = all_letters(session, self._shipment, self._frames, path)
+        letters = all_letters(session, self._shipment, self._frames, address)
+        if self._commits is not None:  # of a query before this one
+            self._commits.close()
+        self._commits = Commits(self._shipment, self._checkpoint, self._sinks, self._counts)
         if self._frames.are_one_batch:
-            return BatchQuery(letters, self._commit)
-        writer = letters.writeStream.outputMode("append").foreachBatch(self._commit)
+            return BatchQuery(letters, self._commits)
+        writer = letters.writeStream.outputMode("append").foreachBatch(self._commits)
         if trigger == AVAILABLE_NOW:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         return writer.option("checkpointLocation", str(self._checkpoint.spark)).start()
-
-    # ---- every micro-batch ---------------------------------------------------------------------
-
-    def _commit(self, frame: Any, batch_id: int) -> None:
-        """Runs the batch and commits it; an exception here leaves it uncommitted."""
-        started = time.perf_counter()
-        try:
-            rows = frame.toArrow()
-            columns = [rows[name].to_pylist() for name in Letter._fields]
-            letters = [Letter(*row) for row in zip(*columns)]
-            for letter in letters:
-                if letter.kind == ERROR:
-                    raise carried(letter.payload)
-            assert self._shipment is not None and self._checkpoint is not None
-            if letters:
-                number = batch_id + 1 if self._frames else letters[0].batch
-                name = self._shipment.batch_name(number)
-                results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
-                self._sinks.commit(name, results)
-                self._keep_times([x for x in letters if x.kind == TIMES])
-            self._counts.add(x for x in letters if x.kind == METRICS)
-            self._forget_moved(letters, batch_id)
-            if self._frames.are_one_batch:
-                self._checkpoint.finish()
-            self._counts.batches += 1
-            self._counts.batch_seconds = time.perf_counter() - started
-        except Exception as error:
-            if not _is_sparks(error):
-                self._error = error
-            raise
-
-    def _forget_moved(self, letters: list[Letter], batch_id: int) -> None:
-        """What the shards of before have left goes when those of now have all saved their own."""
-        assert self._checkpoint is not None and self._shipment is not None
-        if not self._shipment.moved or self._shipment.moving:
-            return
-        if self._taken_over is not None:
-            self._checkpoint.forget_moved(self._taken_over)
-            return
-        self._shards_heard.update(letter.sender for letter in letters if letter.kind == METRICS)
-        if self._shards_heard >= self._shipment.keyed_shards:
-            self._taken_over = batch_id
-
-    def _keep_times(self, letters: list[Letter]) -> None:
-        """Write down what tasks have seen of time, for the planner of the next batch."""
-        assert self._checkpoint is not None
-        times: dict[str, dict[str, int | None]] = {}
-        for letter in letters:
-            channel, largest = json.loads(letter.payload)
-            found = times.setdefault(letter.port, {})
-            known = found.get(channel)
-            if known is None or (largest is not None and largest > known):
-                found[channel] = largest
-        if letters:
-            write_times(self._checkpoint.times, letters[0].batch, times)
 
     # ---- the outside ---------------------------------------------------------------------------
 
@@ -262,22 +218,59 @@ class SparkJob:
         """For every operator: rows in and out, late rows, blocks, seconds, state size."""
         return self._counts.operators()
 
-    def stop(self) -> None:
-        """Read no more; what was planned is finished and committed. From any thread."""
+    @property
+    def is_over(self) -> bool:
+        """Has it ended, whatever way?"""
+        return self._over.is_set()
+
+    def latency(self) -> dict[str, Any]:
+        """Nothing: Spark runs batches, and how long they take is in `progress`."""
+        return {}
+
+    def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
+        """Read no more; what was planned is finished and committed. drain=False: as `cancel`.
+
+        May be called from any thread. Waits for the end where a time-out (seconds) is given, and
+        says whether the job is over.
+        """
+        if not drain:
+            return self.cancel(timeout)
         self._stopping = True
         if self._shipment is not None:
             with suppress(OSError):
                 open(self._shipment.stop_file, "w").close()
+        return self._over.wait(timeout or 0.0)
+
+    def cancel(self, timeout: float | None = None) -> bool:
+        """End the job at once; what is not committed is thrown away. Else as `stop`."""
+        self._cancelling = True
+        return self._over.wait(timeout or 0.0)
 
     def await_termination(
         self, timeout: float | None = None, watch: Callable[[SparkJob], None] | None = None
     ) -> bool:
         """Wait until the job is over (True) or `timeout` seconds have passed; raises its error."""
+        if self._thread is None or self._thread is threading.current_thread():
+            return self._drive(timeout, watch)
+        over = self._over.wait(timeout)
+        if over:
+            self._thread.join()
+        if over and self.error is not None:
+            raise self.error
+        return over
+
+    def _drive(
+        self, timeout: float | None, watch: Callable[[SparkJob], None] | None = None
+    ) -> bool:
+        """Look after the query, in this thread."""
         deadline = None if timeout is None else time.perf_counter() + timeout
-        with self._draining_on_interrupt():
-            while self.status in ("starting", "running"):
+        waiting = alive("Spark prepares its first batch") if watch is None else nullcontext()
+        with self._draining_on_interrupt(), waiting as shown:
+            while not self.is_over:
                 try:
                     self._look()
+                    if shown is not None and self._counts.batches:
+                        shown.end()
                     if watch is not None:
                         watch(self)
                 except BaseException:
@@ -285,7 +278,26 @@ class SparkJob:
                     raise
                 if deadline is not None and time.perf_counter() >= deadline:
                     break
-        return self.status not in ("starting", "running")
+        return self.is_over
+
+    def drive_in_background(
+        self, seconds: float | None = None, watch: Callable[[SparkJob], None] | None = None
+    ) -> SparkJob:
+        """Look after the query in a thread of its own, as `finish` does in that of the caller."""
+
+        def run() -> None:
+            try:
+                self.finish(seconds, watch)
+            except Exception as error:  # await_termination raises it
+                from headrace.stage.failure import shortened
+
+                self.error = shortened(error)
+            except BaseException as error:
+                self.error = error
+
+        self._thread = threading.Thread(target=run, name="headrace-job", daemon=True)
+        self._thread.start()
+        return self
 
     @contextmanager
     def _draining_on_interrupt(self) -> Iterator[None]:
@@ -320,10 +332,15 @@ class SparkJob:
 
     def _look(self) -> None:
         """Has the query failed, ended, or been asked to stop?"""
-        query = self._query
+        if self._cancelling:
+            self._stop_query()
+            self._close("cancelled")
+            return
         try:
-            over = query.awaitTermination(WAIT_SECONDS)
+            over = self._query.awaitTermination(WAIT_SECONDS)
         except Exception as error:
+            if self._begins_again(error):
+                return
             self._raise(error)
         if over:
             self._close("finished" if self._has_ended() else "stopped")
@@ -331,12 +348,31 @@ class SparkJob:
             self._stop_query()
             self._close("finished")
         elif self._stopping:
-            try:
-                query.processAllAvailable()
-            except Exception as error:
-                self._raise(error)
+            self._finish_planned()
             self._stop_query()
             self._close("finished" if self._has_ended() else "stopped")
+
+    def _finish_planned(self) -> None:
+        """Wait until the query has done all that there is to do."""
+        while True:
+            try:
+                self._query.processAllAvailable()
+                return
+            except Exception as error:
+                if not self._begins_again(error):
+                    self._raise(error)
+
+    def _begins_again(self, error: Exception) -> bool:
+        """Start the query once more where a Python process was too slow: it goes on from before."""
+        assert self._restart is not None and self._commits is not None
+        if self._commits.error is not None or not is_busy(error):
+            return False
+        if self._restarts >= MOST_RESTARTS:
+            return False
+        self._restarts += 1
+        time.sleep(min(2.0**self._restarts / 2, LONGEST_PAUSE))
+        self._query = self._restart()
+        return True
 
     def _has_ended(self) -> bool:
         assert self._checkpoint is not None
@@ -344,8 +380,8 @@ class SparkJob:
 
     def _raise(self, error: Exception) -> NoReturn:
         """The error of a task or a sink, without the way it took; or what Spark says."""
-        if self._error is not None:
-            raise self._error.with_traceback(None) from None
+        if self._commits is not None and self._commits.error is not None:
+            raise self._commits.error.with_traceback(None) from None
         raise of_spark(error) from None
 
     def _stop_query(self) -> None:
@@ -359,13 +395,12 @@ class SparkJob:
         self._ended = time.perf_counter()
         self._sinks.close()
         if self._checkpoint is not None:
-            if self._taken_over is not None:
-                self._checkpoint.forget_moved(self._taken_over)
+            forget(self._checkpoint.plans)
+            self._stop_file.unlink(missing_ok=True)
+            if self._commits is not None:
+                self._commits.close()
             self._checkpoint.close()
-
-
-def _is_sparks(error: Exception) -> bool:
-    return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
+        self._over.set()
 
 
 def start(plan: Plan, *, capacity: int = 8192, compiled: bool = True, **options: Any) -> SparkJob:

@@ -17,17 +17,17 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.plan.errors import StateError
 from headrace.plan.nodes import Received
 from headrace.plan.planner import StagePlan
 from headrace.stage.stage import Stage
 
+from .batches import may_try_again
 from .errors import carry
 from .moving import merged, read_parts, write_part
 from .running import StageTask
 from .shipment import Shipment, sender_of_shard
 from .source import PASSING
-from .states import Saved, ShardState
+from .states import SIZE, Saved, ShardState
 from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Letter, by_sender, unpack
 
 MOST_SNAPSHOTS = 16  # of a stage before a new base, however small the deltas are
@@ -61,9 +61,9 @@ class KeyedLevel:
                     yield from self._run(plan, shard, given, saved)
             if self._state is not None:
                 self._state.publish(saved)
-        except PASSING:
-            raise
         except Exception as error:
+            if isinstance(error, PASSING) and may_try_again(self._shipment):
+                raise
             label, batch = self._shipment.labels[shard], letters[0].batch if letters else 0
             yield Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, carry(error))
 
@@ -127,7 +127,7 @@ class KeyedLevel:
         if stage is not None and known is not None and token == known["token"]:
             return stage, True
         listed = known["snapshots"] if known is not None else []
-        tokens = [made for _, made in listed]
+        tokens = [made for _, made, *_ in listed]
         if stage is not None and token in tokens:  # another worker has gone on from there
             assert self._state is not None
             stage.restore(*self._state.load(listed[tokens.index(token) + 1 :]))
@@ -148,8 +148,6 @@ class KeyedLevel:
     def _take_over(self, shipment: Shipment, plan: StagePlan, shard: int, stage: Stage) -> None:
         """Begin with what the shards of the generation before have left."""
         parts = read_parts(shipment.moved, plan.number, shard, shipment.shards)
-        if not parts:
-            raise StateError(f"the state that was moved to {shipment.moved} is not there")
         senders = {
             node.name: shipment.senders(node.name)
             for node in plan.inputs
@@ -166,8 +164,8 @@ class KeyedLevel:
         made = stage.snapshot(known["token"] if follows else None)
         if made.since is None:  # a base: what was before it is not needed any more
             before = []
-        name, written = state.write(plan.number, made)
-        return {"token": made.token, "snapshots": [*before, [name, made.token]]}, written
+        entry = state.write(plan.number, made)
+        return {"token": made.token, "snapshots": [*before, entry]}, entry[SIZE]
 
 
 def _keep(key: tuple[str, int, int], token: str, stage: Stage) -> None:

@@ -8,7 +8,7 @@ stopped; its shards take the records of their key groups from the files when the
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ import pyarrow as pa
 from headrace.plan.errors import StateError
 from headrace.stage.snapshot import GROUP, OperatorState, Snapshot
 from headrace.stage.store import GROUPS
+
+from .files import damaged, lacking, write_file
 
 
 def groups_of(shard: int, shards: int) -> range:
@@ -29,29 +31,43 @@ def groups_of(shard: int, shards: int) -> range:
     return range(-(-shard * GROUPS // shards), -(-(shard + 1) * GROUPS // shards))
 
 
+PART = re.compile(r"(\d+)-(\d+)-of-(\d+)\.state$")
+
+
 def write_part(folder: str, stage: int, shard: int, shards: int, saved: Snapshot) -> None:
     """Leave all that a shard knows for its followers; written again it is the same."""
     assert saved.since is None, "a part is a base"
-    os.makedirs(folder, exist_ok=True)
-    path = Path(folder, f"{stage}-{shard}-of-{shards}.state")
-    waiting = path.with_suffix(f".{saved.token}.part")
-    with open(waiting, "wb") as file:
-        file.write(saved.to_bytes())
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(waiting, path)
+    write_file(_part(folder, stage, shard, shards), saved.to_bytes())
 
 
 def read_parts(folder: str, stage: int, shard: int, shards: int) -> list[Snapshot]:
-    """What the shards of old left of which a new one owns something."""
+    """What the shards of old left of which a new one owns something; all of them must be there."""
+    before = _shards_before(folder, stage)
     own, found = groups_of(shard, shards), []
-    for path in sorted(Path(folder).glob(f"{stage}-*.state")):
-        _, before, _, count = path.stem.split("-")
-        theirs = groups_of(int(before), int(count))
+    for old in range(before):
+        path, theirs = _part(folder, stage, old, before), groups_of(old, before)
+        if not path.exists():
+            raise lacking(path)
         # Records without a key lie in shard 0; the others need its clock at least.
-        if int(before) == 0 or (theirs.start < own.stop and own.start < theirs.stop):
-            found.append(Snapshot.from_bytes(path.read_bytes()))
+        if old == 0 or (theirs.start < own.stop and own.start < theirs.stop):
+            try:
+                found.append(Snapshot.from_bytes(path.read_bytes()))
+            except StateError as error:
+                raise damaged(path, str(error)) from None
     return found
+
+
+def _part(folder: str, stage: int, shard: int, shards: int) -> Path:
+    return Path(folder, f"{stage}-{shard}-of-{shards}.state")
+
+
+def _shards_before(folder: str, stage: int) -> int:
+    """How many shards have left the state of a stage."""
+    names = [path.name for path in Path(folder).glob(f"{stage}-*.state")]
+    counts = {int(named[3]) for name in names if (named := PART.match(name))}
+    if len(counts) != 1:
+        raise lacking(Path(folder, f"{stage}-*.state"))
+    return counts.pop()
 
 
 def merged(

@@ -8,11 +8,8 @@ the driver of a job would keep.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +23,15 @@ from headrace.plan.planner import Plan
 from headrace.plan.schema import Schema
 
 from .arrow_map import map_in_arrow
+from .batches import query_of_task
 from .checkpoint import Checkpoint
 from .errors import carried
+from .files import make_folder
 from .frames import Frames
 from .query import all_letters
 from .session import open_session, own_session
-from .shipment import Shipment, receive, send, without_sinks
+from .shipment import Address, Shipment, receive, send, without_sinks
+from .temporary import folder_of_process
 from .told_times import tell
 from .wire import ERROR, RESULT, TIMES, Letter, from_columns, unpack
 
@@ -71,10 +71,12 @@ def frame_of(
     frames = Frames(sources)
     _check(sources, frames, plan.logical[0])
     spark = open_session(None, session or frames.session)
-    folder = _folder() if checkpoint is None else Path(os.path.abspath(checkpoint))
-    held = Checkpoint(folder)
+    lasting = checkpoint is not None
+    held = Checkpoint(checkpoint or folder_of_process("headrace-to-spark-") / "checkpoint")
     try:
         identity, shards = held.agree(stages, shards, lambda: spark.sparkContext.defaultParallelism)
+        make_folder(held.plans)
+        plans = folder_of_process("run-", held.plans)  # the user may run it at any time
     finally:
         held.close()  # it is Spark that guards the query's own checkpoint
     shipment = Shipment(
@@ -85,19 +87,22 @@ def frame_of(
         checkpoint=identity,
         batch_rows=batch_rows,
         tasks=spark.sparkContext.defaultParallelism,
-        stop_file=str(held.plans / "stop"),
+        stop_file=str(plans / "stop"),
         times=str(held.times),
         state=str(held.state),
         capacity=capacity,
         compiled=compiled,
+        lasting=lasting,
+        streaming=not frames.are_one_batch,
+        shared=True,
     )
-    path = str(send(shipment, held.plans))
+    address = send(shipment, plans)
     schema = struct_of(plan.optimized[0].schema)
     if frames.are_all and not shipment.levels:
-        return frames.rows(path, schema)
+        return frames.rows(address, schema)
     made = frames.own_session(spark, shards) if frames else own_session(spark, shards)
-    letters = all_letters(made, shipment, frames, path)
-    return map_in_arrow(letters, Unpacking(path), schema)
+    letters = all_letters(made, shipment, frames, address)
+    return map_in_arrow(letters, Unpacking(address), schema)
 
 
 def _check(sources: list[Source], frames: Frames, output: Node) -> None:
@@ -118,12 +123,6 @@ def _check(sources: list[Source], frames: Frames, output: Node) -> None:
         )
 
 
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="headrace-to-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 def struct_of(schema: Schema) -> StructType:
     """The columns as Spark has them.
 
@@ -141,12 +140,14 @@ def struct_of(schema: Schema) -> StructType:
 class Unpacking:
     """What `mapInArrow` calls with the letters of the last stages: gives their rows."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, address: Address) -> None:
+        self._address = address
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows; an error that came as a letter is raised."""
-        shipment = receive(self._path)
+        shipment = receive(self._address)
+        if shipment.streaming:
+            query_of_task(shipment)  # the only one, or it ends here
         for batch in batches:
             for letter in from_columns(column.to_pylist() for column in batch.columns):
                 if letter.kind == ERROR:
@@ -158,4 +159,5 @@ class Unpacking:
 
     def _keep(self, shipment: Shipment, letter: Letter) -> None:
         channel, largest = json.loads(letter.payload)
-        tell(Path(shipment.times), letter.batch, letter.port, channel, "", largest)
+        place, lasting = Path(shipment.times), shipment.lasting
+        tell(place, letter.batch, letter.port, channel, "", largest, lasting=lasting)

@@ -8,15 +8,14 @@ What else is needed (Numba, PyArrow, the user's own packages) must be installed.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
-import shutil
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
+
+from .temporary import folder_of_process
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -66,8 +65,7 @@ def ship(context: SparkContext) -> None:
     """Send headrace to the workers of a cluster, once; local ones have it already."""
     if is_local(context.master or "local") or context in _have_it:
         return
-    folder = Path(tempfile.mkdtemp(prefix="headrace-code-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # workers may come later
+    folder = folder_of_process("headrace-code-")  # workers may come later
     context.addPyFile(str(zipped(PACKAGE, folder)))
     _have_it.add(context)
 

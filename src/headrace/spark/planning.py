@@ -16,7 +16,6 @@ committed, and the planner reads before it plans the next.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -24,16 +23,18 @@ from pathlib import Path
 from typing import Any
 
 from headrace.plan.connector import Reader, Statistics
-from headrace.plan.errors import StateError, Unreachable
+from headrace.plan.errors import Unreachable
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import Source
 
+from .files import read_sealed, write_sealed
 from .idling import Idling
 from .shipment import Shipment
 from .told_times import told
 
 POLL_ROWS = 65_536
 WAIT_SECONDS = 0.05  # for the first rows, over all channels
+PLAN_SECONDS = 1.0  # for all channels: what can be counted in it is enough for a batch
 MORE_SECONDS = 0.02  # for more rows: a reader may need a moment to get to the next file
 PATIENCE = 300.0  # seconds for which a source may not answer
 KEPT_TIMES = 4  # batches whose times stay on the disk
@@ -83,32 +84,25 @@ def unpaced(connector: Any) -> Any:
 # ---- times that tasks report -------------------------------------------------------------------
 
 
-def write_times(folder: Path, batch: int, times: Mapping[str, Mapping[str, int | None]]) -> None:
+def write_times(
+    folder: Path,
+    batch: int,
+    times: Mapping[str, Mapping[str, int | None]],
+    *,
+    lasting: bool = True,
+) -> None:
     """Keep the largest times that the tasks of a batch have seen, by source and channel."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{batch}.json"
-    waiting = path.with_suffix(".part")
-    with open(waiting, "w") as file:
-        json.dump(times, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(waiting, path)
+    write_sealed(folder / f"{batch}.json", times, lasting=lasting)
     (folder / f"{batch - KEPT_TIMES}.json").unlink(missing_ok=True)
 
 
 def read_times(folder: Path, batch: int) -> dict[str, dict[str, int | None]]:
     """What `write_times` kept of a batch."""
-    try:
-        found: dict[str, dict[str, int | None]] = json.loads((folder / f"{batch}.json").read_text())
-    except FileNotFoundError:
-        found = told(folder, batch)  # where no driver of ours keeps them
-        if found:
-            return found
-        raise StateError(
-            f"the checkpoint lacks {folder / f'{batch}.json'}, the event times of its last batch\n"
-            "  fix: restore the whole checkpoint folder, or begin with a new one"
-        ) from None
-    return found
+    path = folder / f"{batch}.json"
+    if not path.exists() and (found := told(folder, batch)):
+        return found  # where no driver of ours keeps them
+    kept: dict[str, dict[str, int | None]] = read_sealed(path)
+    return kept
 
 
 def knows_times(node: Source) -> bool:
@@ -195,7 +189,11 @@ class Planner:
         tasks = max(1, shipment.tasks // active) if known else 1
         ahead = _Ahead(self, name, channel, before["position"], wait)
         splits: list[Any] = []
+        # Rows that come all the time, but slowly, must not be waited for until they are many.
+        until = time.monotonic() + PLAN_SECONDS / active
         while ahead.rows < budget and not ahead.ended:
+            if ahead.rows and time.monotonic() > until:
+                break
             end = min(budget, -(-budget * (len(splits) + 1) // tasks))
             if not ahead.go_on(end - ahead.rows):
                 break

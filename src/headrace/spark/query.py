@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 from .arrow_map import map_in_arrow
 from .frames import Frames
-from .shipment import Shipment
+from .shipment import Address, Shipment
 from .wire import SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def all_letters(session: Any, shipment: Shipment, frames: Frames, path: str) -> DataFrame:
+def all_letters(session: Any, shipment: Shipment, frames: Frames, address: Address) -> DataFrame:
     """The letters that the last stages give, and those that nobody on the way reads."""
     from .keyed_task import KeyedTask
     from .source import FORMAT, HeadraceSource
 
-    sent = frames.letters(session, path)
+    sent = frames.letters(session, address)
     if shipment.planned:
         session.dataSource.register(HeadraceSource)
-        sent.append(session.readStream.format(FORMAT).option("plan", path).load())
+        sent.append(session.readStream.format(FORMAT).options(**address.options()).load())
     letters = reduce(lambda one, other: one.union(other), sent)
     for level in range(len(shipment.levels)):
         letters = letters.repartition(shipment.shards, "shard")
-        letters = map_in_arrow(letters, KeyedTask(path, level), SCHEMA)
+        letters = map_in_arrow(letters, KeyedTask(address, level), SCHEMA)
     return letters

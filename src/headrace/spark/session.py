@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .alive import alive
 from .archive import java_options
+from .cluster_secret import SECRET, SETTINGS, secret_of
 from .errors import SparkError
 from .java import NoJava, find_java, use_java
 from .package import is_local, ship
-from .temporary import locked, new_folder
+from .temporary import folder_of_process
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 STOP_SECONDS = 30.0
+ATTEMPTS = 4  # of a task, as Spark's own default is
 LOOPBACK = ("spark://127.0.0.1:", "spark://localhost:")
 
 DAEMON = "headrace.spark.daemon"  # the parent of Python workers, with our modules loaded
+
+# Nobody outside of this machine is listened to.
+HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
 
@@ -73,8 +79,8 @@ def _opened(master: str | None, session: Any) -> SparkSession:
         return session
     running = SparkSession.getActiveSession()
     if running is not None:
-        used = running.sparkContext.master
-        if master is not None and master != used:
+        used = running.sparkContext.master or "local"
+        if master is not None and _cores(master) != _cores(used):
             raise SparkError(
                 f"Spark runs already in this process, on {used}, and not on {master}\n"
                 "  fix: leave master= out, or stop that session first"
@@ -82,17 +88,59 @@ def _opened(master: str | None, session: Any) -> SparkSession:
         return running
     check_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(master or "local[*]").appName("headrace")
-    settings = dict(STARTING)
-    if master is None or is_local(master):
-        settings["spark.python.daemon.module"] = DAEMON
+    chosen = with_retries(master or "local[*]")
+    settings, secret = dict(STARTING), None
+    if is_local(chosen):
+        settings |= {"spark.python.daemon.module": DAEMON, **HERE}
         if options := java_options():
             settings["spark.driver.defaultJavaOptions"] = options
     else:
-        settings.update(_of_cluster(master))
+        settings |= _of_cluster(chosen)
+        secret = secret_of(chosen)
+        settings |= {} if secret is None else SETTINGS
+    with alive("starting Spark"):
+        return _quietly(lambda: _started(chosen, settings, secret))
+
+
+def _started(master: str, settings: dict[str, str], secret: str | None) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf().setMaster(master).setAppName("headrace").setAll(list(settings.items()))
+    SparkContext._ensure_initialized(conf=conf)  # type: ignore[attr-defined]
+    builder = SparkSession.builder.master(master).appName("headrace")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return _quietly(builder.getOrCreate)
+    if secret is not None:  # Java runs now: what it was started with, all users can see
+        builder = builder.config(SECRET, secret)
+    return builder.getOrCreate()
+
+
+def with_retries(master: str) -> str:
+    """A local master that tries tasks again which fail, as clusters do by themselves.
+
+    >>> [with_retries(master) for master in ("local", "local[*]", "local[2,1]", "spark://h:7077")]
+    ['local[1,4]', 'local[*,4]', 'local[2,1]', 'spark://h:7077']
+    """
+    cores = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
+    return f"local[{cores[1] or 1},{ATTEMPTS}]" if cores else master
+
+
+def _cores(master: str) -> str:
+    """A master without how often it tries."""
+    return re.sub(r"^(local\[[^,\]]+),\s*\d+\]$", r"\1]", with_retries(master))
+
+
+def attempts(context: SparkContext) -> int:
+    """How often Spark tries a task before it gives up.
+
+    In local mode, that is the second number of the master's name, and 1 where there is none.
+    """
+    master = context.master or "local"
+    if is_local(master):
+        named = re.search(r",\s*(\d+)\]$", master)
+        return int(named[1]) if named else 1
+    return int(context.getConf().get("spark.task.maxFailures") or ATTEMPTS)
 
 
 def _of_cluster(master: str) -> dict[str, str]:
@@ -101,7 +149,7 @@ def _of_cluster(master: str) -> dict[str, str]:
     if "HEADRACE_CACHE" in os.environ:
         made["spark.executorEnv.HEADRACE_CACHE"] = os.path.abspath(os.environ["HEADRACE_CACHE"])
     if master.startswith(LOOPBACK):  # the name of this machine may lead elsewhere
-        made |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        made |= HERE
     return made
 
 
@@ -109,16 +157,7 @@ def _quietly(begin: Any) -> Any:
     """Start Java with its messages in a file: it says a lot when it starts, and Python workers of
     Spark talk through it. If it does not start, the end of the file says why.
     """
-    folder = new_folder("headrace-spark-")
-    lock = locked(folder)  # as long as this process lives
-
-    def remove() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        if lock is not None:
-            lock.close()
-
-    atexit.register(remove)
-    path = folder / "java.log"
+    path = folder_of_process("headrace-spark-") / "java.log"
     sys.stderr.flush()
     kept = os.dup(2)
     with open(path, "wb") as log:

@@ -8,11 +8,12 @@ Large tables lie in Arrow files beside it (`mapped.py`).
 
 from __future__ import annotations
 
-import os
+import hashlib
+import json
 import pickle
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,9 @@ from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transfor
 from headrace.plan.planner import StagePlan
 
 from .errors import SparkError
+from .files import check_owner, make_folder, write_file
 from .mapped import dumps, loads
+from .unsendable import unsendable
 from .wire import DRIVER, shard_labels
 
 
@@ -44,6 +47,10 @@ class Shipment:
     state: str  # the folder with the state of the shards
     capacity: int
     compiled: bool
+    lasting: bool = False  # what is written outlives a machine that crashes
+    streaming: bool = True  # batch follows batch; False: there is but one
+    attempts: int = 1  # that Spark gives a task before it gives up
+    shared: bool = False  # it is a DataFrame, which users run as they like: no job of ours
     idle: float | None = None  # seconds after which a silent channel holds no windows back
     moving: str = ""  # the folder into which shards leave their state; nothing is read
     moved: str = ""  # the folder with the state of the generation before
@@ -167,17 +174,49 @@ def without_sinks(stages: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
     return tuple(replace(s, roots=tuple(transform(s.roots, change))) for s in stages)
 
 
-def send(shipment: Shipment, folder: Path) -> Path:
+@dataclass(frozen=True)
+class Address:
+    """Where tasks find a shipment: the driver hands it over, through Spark.
+
+    digest: of the file. A pickle that is anything else would run whatever another has put there.
+    secrets: passwords and the like, which are never written.
+    """
+
+    path: str
+    digest: str
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    def options(self) -> dict[str, str]:
+        """As options of a data source. Spark shows no option whose name has "secret" in it."""
+        made = {"plan": self.path, "digest": self.digest}
+        return {**made, "secret": json.dumps(self.secrets)} if self.secrets else made
+
+    @classmethod
+    def from_options(cls, given: Mapping[str, str]) -> Address:
+        """What `options` gave."""
+        secrets = tuple(json.loads(given.get("secret", "[]")))
+        return cls(given["plan"], given["digest"], secrets)
+
+
+def send(shipment: Shipment, folder: Path) -> Address:
     """Write the file of a job into a folder, in one step; those of earlier runs go."""
-    folder.mkdir(parents=True, exist_ok=True)
+    forget(folder)
+    make_folder(folder, lasting=False)
+    path = folder / f"plan-{shipment.token}.pickle"
+    try:
+        packed, secrets = dumps(shipment, folder, path.stem)
+    except Exception as error:
+        forget(folder)
+        raise unsendable((r for s in shipment.stages for r in s.roots), error) from None
+    content = pickle.dumps((list(sys.path), packed))
+    write_file(path, content, lasting=False)
+    return Address(str(path), hashlib.sha256(content).hexdigest(), secrets)
+
+
+def forget(folder: Path) -> None:
+    """Remove what `send` wrote."""
     for old in folder.glob("plan-*"):
         old.unlink(missing_ok=True)
-    path = folder / f"plan-{shipment.token}.pickle"
-    content = pickle.dumps((list(sys.path), dumps(shipment, folder, path.stem)))
-    waiting = path.with_suffix(".part")
-    waiting.write_bytes(content)
-    os.replace(waiting, path)
-    return path
 
 
 FILE_MODULE = "__headrace_file__"  # the module of a file that `headrace run` runs
@@ -185,24 +224,36 @@ MOST_KEPT = 4  # jobs that a process keeps in memory
 _received: dict[str, Shipment] = {}
 
 
-def receive(path: str) -> Shipment:
-    """The shipment in a file; read once in each process."""
-    known = _received.pop(path, None)
+def receive(address: Address) -> Shipment:
+    """The shipment at an address; read once in each process."""
+    known = _received.pop(address.path, None)
     if known is None:
-        try:
-            with open(path, "rb") as file:
-                folders, content = pickle.load(file)
-        except FileNotFoundError:
-            raise SparkError(
-                f"a task does not find the pipeline at {path}\n  fix: give checkpoint= a folder "
-                "that all machines of the cluster see under the same path"
-            ) from None
+        folders, content = pickle.loads(_checked(address))
         # user modules are found where the driver found them
         sys.path.extend(folder for folder in folders if folder not in sys.path)
         # Numba asks for the module of a function when it loads machine code.
         sys.modules.setdefault(FILE_MODULE, ModuleType(FILE_MODULE))
-        known = loads(content, Path(path).parent)
-    _received[path] = known  # the last one used stands last
+        known = loads(content, Path(address.path).parent, address.secrets)
+    _received[address.path] = known  # the last one used stands last
     while len(_received) > MOST_KEPT:
         del _received[next(iter(_received))]
     return known
+
+
+def _checked(address: Address) -> bytes:
+    """What the driver wrote; anything else is not even looked into."""
+    path = Path(address.path)
+    try:
+        check_owner(path)
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise SparkError(
+            f"a task does not find the pipeline at {path}\n  fix: give checkpoint= a folder "
+            "that all machines of the cluster see under the same path"
+        ) from None
+    if hashlib.sha256(content).hexdigest() != address.digest:
+        raise SparkError(
+            f"the pipeline at {path} is not the one that the driver wrote: it was changed\n"
+            "  fix: find out by whom; docs/security.md says who can write there"
+        )
+    return content

@@ -39,8 +39,8 @@ class DriverSinks:
             if is_staged(node.connector)
         }
 
-    def commit(self, batch: str, letters: Sequence[Letter]) -> None:
-        """Publish a batch; where that was done before, nothing happens."""
+    def commit(self, batch: str, letters: Sequence[Letter], end: str = "") -> None:
+        """Publish a batch, with what stands for its end; one published before stays as it is."""
         messages: dict[str, list[Any]] = {}
         for letter in sorted(letters, key=by_sender):
             found = messages.setdefault(letter.port, [])
@@ -50,7 +50,11 @@ class DriverSinks:
                 sink = self._nodes[letter.port].connector
                 found.extend(sink.write(rows, batch, ATTEMPT) for rows in unpack(letter.payload))
         for name, found in messages.items():
-            self._nodes[name].connector.commit(batch, found)
+            connector = self._nodes[name].connector
+            if getattr(connector, "keeps_ends", False):
+                connector.commit(batch, found, end)
+            else:
+                connector.commit(batch, found)
 
     def close(self) -> None:
         """Close what was opened."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
@@ -23,10 +23,10 @@ from headrace.plan.errors import Unreachable
 from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import StagePlan
 
-from .errors import carry
-from .keyed_task import BATCH_ID
+from .batches import batch_of_task, may_try_again
+from .errors import FromPlanner, carry
 from .planning import Offset, Planner, first_offset, knows_times, unpaced
-from .shipment import Shipment, receive, sender_of_channel
+from .shipment import Address, Shipment, receive, sender_of_channel
 from .wire import (
     DRIVER,
     ERROR,
@@ -80,7 +80,7 @@ class Move(InputPartition):
 
 
 class HeadraceSource(DataSource):
-    """All sources of a pipeline; its option `plan` names the file with the pipeline."""
+    """All sources of a pipeline; its options say where the pipeline is."""
 
     @classmethod
     def name(cls) -> str:
@@ -93,22 +93,22 @@ class HeadraceSource(DataSource):
 
     def streamReader(self, schema: Any) -> HeadraceReader:
         """See DataSource."""
-        return HeadraceReader(self.options["plan"])
+        return HeadraceReader(Address.from_options(self.options))
 
 
 class HeadraceReader(DataSourceStreamReader):
-    """Plans in one process, reads in others: only the path of the plan travels."""
+    """Plans in one process, reads in others: only the address of the plan travels."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, address: Address) -> None:
+        self._address = address
         self._planner: Planner | None = None
 
     def __reduce__(self) -> Any:
-        return HeadraceReader, (self._path,)
+        return HeadraceReader, (self._address,)
 
     @property
     def _shipment(self) -> Shipment:
-        return receive(self._path)
+        return receive(self._address)
 
     def _planning(self) -> Planner:
         if self._planner is None:
@@ -117,9 +117,20 @@ class HeadraceReader(DataSourceStreamReader):
 
     # ---- in the planner's process --------------------------------------------------------------
 
+    @contextmanager
+    def _packed_errors(self) -> Iterator[None]:
+        """What the driver of a job raises again must get through Java to it."""
+        try:
+            yield
+        except Exception as error:
+            if self._shipment.shared:  # there is no driver of ours
+                raise
+            raise FromPlanner(error) from None
+
     def initialOffset(self) -> Offset:
         """See DataSourceStreamReader."""
-        return first_offset(self._shipment)
+        with self._packed_errors():
+            return first_offset(self._shipment)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """See DataSourceStreamReader."""
@@ -127,7 +138,8 @@ class HeadraceReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """See DataSourceStreamReader."""
-        return self._planning().next_offset(start)
+        with self._packed_errors():
+            return self._planning().next_offset(start)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """A task for each split of each channel that has moved."""
@@ -179,19 +191,12 @@ def posted(shipment: Shipment, batch: int, letters: Iterator[Letter]) -> Iterato
     try:
         for bundle in bundles(letters):
             yield to_record_batch(bundle)
-    except PASSING:
-        raise
     except Exception as error:
+        if isinstance(error, PASSING) and may_try_again(shipment):
+            raise
         label, payload = shipment.labels[0], carry(error)
         told = Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, payload)
         yield to_record_batch([told])
-
-
-def batch_number() -> int:
-    """The number of the micro-batch that this task belongs to, from 1 on; 1 in a batch query."""
-    context = TaskContext.get()
-    found = context.getLocalProperty(BATCH_ID) if context is not None else None
-    return 1 if found is None else int(found) + 1
 
 
 def _moves(shipment: Shipment, batch: int) -> Iterator[Letter]:
@@ -210,7 +215,7 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         shipment,
         stage,
         # A DataFrame beside us may have rows in batches in which we have none.
-        batch=batch_number() if shipment.frames else task.batch,
+        batch=batch_of_task(shipment) if shipment.frames else task.batch,
         sender=sender_of_channel(task.source, task.channel),
         label=shipment.labels[0],
         first_serial=task.split << SPLIT_SHIFT,

@@ -1,26 +1,37 @@
 """Event times that tasks write down themselves, as small files, for the batches after.
 
-Each task has a file of its own, in a folder for its batch. A task that runs again writes the same
-file again, and one that ran twice in vain has seen rows of the same batch: the largest time in the
-folder is the same. All machines see it, as they see the checkpoint.
+Each source has a folder, with one for each batch in which it brought rows, and in it a file of each
+task. A task that runs again writes the same file again, and one that ran twice in vain has seen
+rows of the same batch: the largest time in the folder is the same. What a source has told last is
+kept until it tells something new, however many batches it is silent for. All machines see it, as
+they see the checkpoint.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-KEPT_BATCHES = 4
+from .files import read_sealed, write_sealed
+
+KEPT_BATCHES = 4  # of each source
 
 Times = dict[str, dict[str, int | None]]  # by source and channel
 
 
-def tell(folder: Path, batch: int, source: str, channel: str, task: str, largest: int | None):
+def tell(
+    folder: Path,
+    batch: int,
+    source: str,
+    channel: str,
+    task: str,
+    largest: int | None,
+    *,
+    lasting: bool = True,
+) -> None:
     """Write down the largest time of a channel that a task of a batch knows of.
 
     >>> import tempfile
@@ -30,36 +41,50 @@ def tell(folder: Path, batch: int, source: str, channel: str, task: str, largest
     ...     told_before(Path(made), 9)
     {'views': {'rows': 7}}
     """
-    place = folder / str(batch)
-    place.mkdir(parents=True, exist_ok=True)
-    name = hashlib.sha256(json.dumps([source, channel, task]).encode()).hexdigest()[:32]
-    waiting = place / f"{uuid.uuid4().hex}.part"
-    waiting.write_text(json.dumps([source, channel, largest]))
-    os.replace(waiting, place / f"{name}.json")
-    for old in _batches(folder)[:-KEPT_BATCHES]:
-        shutil.rmtree(folder / str(old), ignore_errors=True)
+    place = folder / _name(source, channel)
+    content = [source, channel, largest]
+    write_sealed(place / str(batch) / f"{_name(task)}.json", content, lasting=lasting)
+    for old in _batches(place)[:-KEPT_BATCHES]:
+        shutil.rmtree(place / str(old), ignore_errors=True)
 
 
 def told(folder: Path, batch: int) -> Times:
     """What the tasks of a batch have written down; empty if there is nothing."""
-    found: Times = {}
-    for source, channel, largest in _read(folder / str(batch)):
-        known = found.setdefault(source, {}).get(channel)
-        if known is None or (largest is not None and largest > known):
-            found[source][channel] = largest
-    return found
+    return _found(folder, lambda numbers: [n for n in numbers if n == batch])
 
 
 def told_before(folder: Path, batch: int) -> Times:
-    """What the tasks of the last batch before a batch have written down."""
-    earlier = [number for number in _batches(folder) if number < batch]
-    return told(folder, earlier[-1]) if earlier else {}
+    """What the tasks of each source have written down last, before a batch."""
+    return _found(folder, lambda numbers: [n for n in numbers if n < batch][-1:])
 
 
-def _batches(folder: Path) -> list[int]:
-    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
+def forget_from(folder: Path, batch: int) -> None:
+    """Remove what a batch, and those behind it, have told when they were planned otherwise."""
+    for place in _places(folder):
+        for number in _batches(place):
+            if number >= batch:
+                shutil.rmtree(place / str(number), ignore_errors=True)
 
 
-def _read(place: Path) -> Iterator[tuple[str, str, int | None]]:
-    for path in place.glob("*.json"):
-        yield tuple(json.loads(path.read_text()))
+def _found(folder: Path, chosen: Callable[[list[int]], list[int]]) -> Times:
+    found: Times = {}
+    for place in _places(folder):
+        for number in chosen(_batches(place)):
+            for path in (place / str(number)).glob("*.json"):
+                source, channel, largest = read_sealed(path)
+                known = found.setdefault(source, {}).get(channel)
+                if known is None or (largest is not None and largest > known):
+                    found[source][channel] = largest
+    return found
+
+
+def _name(*parts: str) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _places(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*") if len(path.name) == 32 and path.is_dir()]
+
+
+def _batches(place: Path) -> list[int]:
+    return sorted(int(path.name) for path in place.glob("*") if path.name.isdigit())

@@ -17,6 +17,7 @@ import importlib.resources
 import importlib.util
 import json
 import os
+import stat
 import sys
 import tempfile
 import threading
@@ -31,6 +32,9 @@ COMPILED = ("headrace.stage", "headrace.node")  # the packages with compiled fun
 # Packages that machine code depends on, and the files in which they say their release.
 RELEASES = (("numba", "_version.py"), ("llvmlite", "_version.py"), ("numpy", "version.py"))
 _PREFIX = "headrace_cached_"  # of the names in sys.modules
+# What is in the folder is run: nobody else may write there, and nobody needs to look.
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _loading = threading.RLock()
 
 
@@ -83,18 +87,42 @@ def _sources(place: Any) -> list[tuple[str, str]]:
 def _prepared(root: str, below: str) -> Path:
     chosen = Path(root) / below
     try:
-        (chosen / "facts").mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=chosen):
-            return chosen
+        Path(root).mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        _keep_others_out(root)
+        chosen.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        why = untrusted(os.stat(root), root) or untrusted(os.stat(chosen), str(chosen))
+        if not why:
+            (chosen / "facts").mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+            with tempfile.TemporaryFile(dir=chosen):
+                return chosen
     except OSError as error:
-        chosen = Path(tempfile.mkdtemp(prefix="headrace-"))
-        warnings.warn(
-            f"headrace cannot write its cache folder {root} ({error.strerror}); kernels are "
-            f"compiled anew in each process. Set HEADRACE_CACHE to a folder that can be written.",
-            stacklevel=3,
-        )
-        (chosen / "facts").mkdir()
-        return chosen
+        why = f"it cannot be written: {error.strerror}"
+    warnings.warn(
+        f"headrace does not use its cache folder {root} ({why}); kernels are compiled anew in each "
+        "process. Set HEADRACE_CACHE to a folder that you, and nobody else, can write.",
+        stacklevel=3,
+    )
+    chosen = Path(tempfile.mkdtemp(prefix="headrace-"))
+    (chosen / "facts").mkdir()
+    return chosen
+
+
+def _keep_others_out(root: str) -> None:
+    """What is ours only we may write, whatever the mask was when it was made."""
+    found = os.stat(root)
+    if found.st_uid == os.geteuid() and found.st_mode & OTHERS_WRITE:
+        with suppress(OSError):
+            os.chmod(root, stat.S_IMODE(found.st_mode) & ~OTHERS_WRITE)
+
+
+def untrusted(found: os.stat_result, what: str) -> str:
+    """Why a file or folder is not to be trusted, in words; "": it belongs to us (or to root), and
+    others cannot change it."""
+    if found.st_uid not in (os.geteuid(), 0):
+        return f"{what} belongs to another user"
+    if found.st_mode & OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
+        return f"{what} can be written by others; chmod go-w {what}"
+    return ""
 
 
 def _replace(path: Path, content: bytes, time: int | None = None) -> None:
@@ -102,7 +130,10 @@ def _replace(path: Path, content: bytes, time: int | None = None) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     path.parent.mkdir(parents=True, exist_ok=True)  # someone may have cleaned up meanwhile
     try:
-        partial.write_bytes(content)
+        with open(
+            os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb"
+        ) as file:
+            file.write(content)
         if time is not None:
             os.utime(partial, (time, time))
         os.replace(partial, path)

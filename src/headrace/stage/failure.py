@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.plan.errors import IN_OPERATOR, HeadraceError
 from headrace.plan.nodes import HIDDEN
+from headrace.plan.site import masked
 
 from .blocks.arrow import to_arrow
 from .blocks.block import Block, gather
@@ -71,7 +72,7 @@ def _notes(kernel: Any, single: Block, frames: list[traceback.FrameSummary]) -> 
     notes = [f"{IN_OPERATOR} {names}"]
     if frames:
         last = frames[-1]
-        notes.append(f"  at {Path(last.filename).name}:{last.lineno}: {last.line}")
+        notes.append(f"  at {Path(last.filename).name}:{last.lineno}: {masked(last.line or '')}")
     else:  # in an expression: the lines of the operators that can fail
         sites = [node.site for node in kernel.chain.nodes if node_can_fail(node)]
         notes.extend(f"  at {site!r}" for site in dict.fromkeys(sites[:MOST_SITES]))

@@ -186,6 +186,9 @@ class Kernel:
             account=self._account,
         )
         self.functions = store_functions(layout, None, self.is_compiled)
+        single = entry.allocate()
+        self._memory.append(single)
+        self.task.single = single.address
         self.task.panes = self.windows.panes.address
 
     def _new_block(self, schema: Schema) -> Block:

@@ -4,27 +4,35 @@ A snapshot holds for each stateful operator its records as Arrow rows under a he
 they are, and for the inputs how far time has come. It is a base (everything) or a delta (what has
 changed since the snapshot before it). The index of a store is not saved: it is built when the
 records are loaded. Rows are sorted by key group, so that a part can be given to another owner.
+
+As bytes it is sealed: a digest of all that follows comes first, so that not one other bit is ever
+taken for the numbers that were saved.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.plan.errors import StateError
+from headrace.plan.errors import DataError, StateError
 from headrace.plan.nodes import Process, WindowAggregate
 
+from .blocks.validation import validated
 from .kernel import Kernel
 from .keyed_store import KeyedStore
 from .store import key_groups
 from .tables import StoreFunctions
 
-FORMAT = 1  # of everything that is saved; another one is refused
+FORMAT = 2  # of everything that is saved; another one is refused
+MAGIC = b"headrace-state-%d" % FORMAT
+DIGEST_BYTES = hashlib.sha256().digest_size
 GROUP, WINDOW = "__group", "__window"
 
 
@@ -69,7 +77,6 @@ class Snapshot:
             listed.append({"identity": identity, "header": state.header, "bytes": len(made)})
             parts.append(made)
         header = {
-            "format": FORMAT,
             "token": self.token,
             "since": self.since,
             "inputs": self.inputs,
@@ -77,28 +84,43 @@ class Snapshot:
             "operators": listed,
         }
         first = json.dumps(header).encode()
-        return b"".join([b"%016d" % len(first), first, *parts])
+        content = [_LENGTH % len(first), first, *parts]
+        return b"".join([MAGIC, _digest(content), *content])
 
     @classmethod
     def from_bytes(cls, given: bytes) -> Snapshot:
-        """What `to_bytes` gave."""
-        try:
-            length = int(given[:16])
-            header = json.loads(given[16 : 16 + length])
-        except (ValueError, UnicodeDecodeError):
-            raise StateError("these bytes are not a saved state of headrace") from None
-        if header["format"] != FORMAT:
-            raise StateError(
-                f"the saved state has format {header['format']}, this version reads {FORMAT}"
-            )
-        at, operators = 16 + length, {}
+        """What `to_bytes` gave; a StateError where it is anything else, if only by one bit."""
+        seen = memoryview(given)
+        start = len(MAGIC) + DIGEST_BYTES
+        if bytes(seen[: len(MAGIC)]) != MAGIC:
+            raise StateError(f"these bytes are not a saved state of headrace, format {FORMAT}")
+        if bytes(seen[len(MAGIC) : start]) != _digest([seen[start:]]):
+            raise StateError("these bytes are not those that were saved: their digest differs")
+        at = start + _LENGTH_BYTES
+        length = int(bytes(seen[start:at]))
+        header, at, operators = json.loads(bytes(seen[at : at + length])), at + length, {}
         for listed in header["operators"]:
-            rows = _from_ipc(given[at : at + listed["bytes"]])
+            rows = _from_ipc(seen[at : at + listed["bytes"]])
             operators[listed["identity"]] = OperatorState(listed["header"], rows)
             at += listed["bytes"]
         return cls(
             header["token"], header["since"], operators, header["inputs"], header["watermarks"]
         )
+
+
+_LENGTH, _LENGTH_BYTES = b"%016d", 16
+
+
+def digest_of(given: bytes) -> str:
+    """The digest that stands in a snapshot's bytes, as text."""
+    return given[len(MAGIC) : len(MAGIC) + DIGEST_BYTES].hex()
+
+
+def _digest(parts: Iterable[bytes | memoryview]) -> bytes:
+    made = hashlib.sha256()
+    for part in parts:
+        made.update(part)
+    return made.digest()
 
 
 def new_token() -> str:
@@ -113,9 +135,13 @@ def _to_ipc(rows: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _from_ipc(given: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(pa.BufferReader(given)) as reader:
-        return reader.read_next_batch()
+def _from_ipc(given: memoryview) -> pa.RecordBatch:
+    """Rows that compiled code may follow: every offset in them was looked at."""
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(bytes(given))) as reader:
+            return validated(reader.read_next_batch(), "the saved state")
+    except (pa.ArrowException, StopIteration, OSError, DataError) as error:
+        raise StateError(f"these bytes are not records of a state: {error}") from None
 
 
 # ---- one kernel ----------------------------------------------------------------------------

@@ -50,6 +50,8 @@ class Task:
     retry: i64  # places of rows whose match was not where it was first looked for
     ahead: i64  # what its source copies next
     hashes: i64  # of the keys of those rows
+    single: i64  # a record for the partial result of one row,
+    direct: i64  # which is given at once: so many keys that partial results do not reduce them
     known: i64  # for each record of that table: serial of a window, number of the key's record
     store: i64  # the state of `process`
     panes: i64  # the open windows

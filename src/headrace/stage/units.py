@@ -15,6 +15,7 @@ from headrace.plan.nodes import MapBatches, Node
 from .blocks.arrow import Feed, to_arrow
 from .blocks.block import Block
 from .blocks.layout import Layout
+from .blocks.validation import validated
 from .clock import NEVER
 from .failure import explain_failure
 from .generate.context import Chain
@@ -218,6 +219,8 @@ class BatchesUnit(Unit):
             self.counters.seconds += time.perf_counter() - started
 
     def _checked(self, given: Any) -> pa.RecordBatch:
+        if isinstance(given, pa.Table | pa.RecordBatch):
+            validated(given, self.name)
         if isinstance(given, pa.Table):
             parts = given.combine_chunks().to_batches()
             empty = pa.RecordBatch.from_pylist([], schema=given.schema)

@@ -23,9 +23,10 @@ nothing; they look after they have listed a unit, and list it again where there 
 
 from __future__ import annotations
 
-from headrace.node.claims import UnitState, announce, claim
+from headrace.node.claims import UnitState, announce, claim, release_listed
 from headrace.node.free_list import NO_UNIT
 from headrace.node.parking import Lot, wake_one
+from headrace.node.permits import NOBODY, Permits, take_permit, wait_for_permit
 from headrace.node.unit import Unit
 from headrace.stage.memory.atomics import fetch_add, load_acquire, load_sc, store_release, store_sc
 from headrace.stage.memory.calls import call
@@ -35,7 +36,7 @@ ARRIVED, NEAR, AGAIN = range(3)  # turn.how
 LOOP, AWAIT, RUN = range(3)  # worker.errand
 TRIES = 8  # of finding a unit, which may give up (Streams §4.1.3)
 COST_UNIT = 16  # of a nanosecond
-FIRST_ROWS = 16  # of a unit whose cost is not known yet
+FIRST_ROWS = 1  # of a unit whose cost is not known yet
 ALL_ROWS = 1 << 62
 
 
@@ -89,6 +90,7 @@ class EngineRecord:
     active: i64  # written by the control thread: workers from this number on are suspended
     run_ns: i64  # fixed: how long a run should take, at most; 0: as long as there is work
     bench: Lot = line()  # where suspended workers sleep
+    permits: Permits = line()  # for long runs
 
 
 @record
@@ -103,6 +105,7 @@ class Worker:
     held: i64  # the unit that waits for Python, or that is to be run; NO_UNIT: none
     patience: i64  # ns: how long to AWAIT a unit
     left: i64  # rows that the present run may still take
+    permitted: i64  # the present run has a permit
     checked: i64  # ns: when it last looked at the timed units
     turn: Turn = line()
 
@@ -196,10 +199,32 @@ def next_unit(worker):
         if unit == NO_UNIT:
             return NO_UNIT
         ours = claim(UnitState(engine.states)[unit])
-        if ours:
+        if ours and may_run(worker, engine, Unit(engine.units)[unit]):
             worker.left = turn.limit if turn.limit > 0 else bound(engine, Unit(engine.units)[unit])
             return unit
     return NO_UNIT
+
+
+@compiled
+def may_run(worker, engine, unit):
+    """May a unit that was claimed run now? One whose single row is longer than a run should be
+    needs a permit; without, it is given back and waits."""
+    if engine.run_ns == 0 or unit.cost <= engine.run_ns * COST_UNIT:
+        return True
+    allowed = take_permit(engine.permits)
+    if allowed:
+        worker.permitted = 1
+        return True
+    release_listed(UnitState(engine.states)[unit.number])
+    list_next(worker, wait_for_permit(engine.permits, unit.number))
+    return False
+
+
+@compiled
+def list_next(worker, unit):
+    """List a unit that waited for a permit."""
+    if unit != NOBODY:
+        list_unit(worker, unit, ARRIVED)
 
 
 @compiled

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..aggregates import merges_exactly, partial_schema
+from ..by_column import ArrowColumns
 from ..expressions import Column, Expression, KeyHash
 from ..nodes import (
     KEY_HASH,
@@ -136,6 +137,6 @@ def _partition(node: Node, partitions: dict[int, Partition]) -> Partition:
             made = dict(node.columns)
             kept = all(made.get(name) == Column(name) for name in partition or ())
             return partition if kept else None
-        case MapBatches():
+        case MapBatches() if not isinstance(node, ArrowColumns):
             return None
     return partition if all(name in node.schema for name in partition or ()) else None

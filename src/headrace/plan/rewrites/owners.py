@@ -61,10 +61,10 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
                 (reader,) = readers[id(node)]
                 if isinstance(reader, Process) and not carries:
                     inputs = (_numbered(inputs[0]),)
-                made = replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
-                if PLACE in made.schema:
-                    behind.add(id(made))
-                return made
+                exchange = replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
+                if PLACE in exchange.schema:
+                    behind.add(id(exchange))
+                return exchange
             case WindowAggregate() if isinstance(inputs[0], Exchange) and inputs[0].owned:
                 made = node.with_inputs(*inputs)
                 name, order = f"{node.name}.gathered", ("window_start", *node.key)

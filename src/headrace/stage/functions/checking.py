@@ -25,6 +25,7 @@ from headrace.plan.site import Site, code_site
 from headrace.plan.types import DataType
 from headrace.stage import cache
 from headrace.stage.functions.fingerprint import Freezer, fingerprint, plain
+from headrace.stage.functions.handlers import check_handlers
 from headrace.stage.functions.outputs import agreed_outputs, output_types
 from headrace.stage.functions.refusals import (
     WAY_OUT,
@@ -74,6 +75,7 @@ def check(
         _check_state(state, site)
         for function in reachable(given):
             inspect_function(function, given)
+            check_handlers(function)
         frozen = Freezer().function(given)
         digest = fingerprint(frozen)
         found = _inferred(digest, frozen, inputs, state)

@@ -127,7 +127,9 @@ def in_library(value: Any) -> bool:
 def is_library(module: str) -> bool:
     """Is a module part of Python, NumPy, Numba, or of what headrace itself compiles?"""
     root = module.partition(".")[0]
-    if root in ("numpy", "numba", "llvmlite", "builtins") or module.startswith("headrace.stage."):
+    if root in ("numpy", "numba", "llvmlite", "builtins"):
+        return True
+    if module == "headrace.dates" or module.startswith("headrace.stage."):
         return True
     if root not in sys.stdlib_module_names:
         return False

@@ -139,6 +139,9 @@ def _problem(
         if name.co_name == "<genexpr>":
             return "uses a generator expression", "write a list comprehension or a loop"
         return f"defines the generator {name.co_name}() inside", "define it outside"
+    with_format = operation == "FORMAT_VALUE" and (instruction.arg or 0) & 0x04
+    if with_format or operation == "FORMAT_WITH_SPEC":
+        return "uses an f-string with a format", "write {format(x, '.2f')} in place of {x:.2f}"
     if operation == "LOAD_CONST" and _is_too_large(name):
         said = f"{name}" if isinstance(name, int) else "a number"
         return f"uses {said}, which does not fit in int64", "use smaller numbers or floats"
@@ -223,7 +226,6 @@ _BETTER = {
     r"Can't unify (return|yield) type from the following types:": r"it \1s different types:",
     r"Cannot unify (.*) and (.*) for '([A-Za-z_]\w*)[^']*'.*": r"'\3' is now \1 and now \2",
     r"Cannot type generator: it does not yield any value": r"it never yields",
-    r"Exception matching is limited to .*": r"only `except Exception` can catch",
     r"Cannot modify readonly array.*": r"arrays from outside are constants and cannot be changed",
     r"Cannot infer the type of variable '(\w+)[^']*'.*": r"the type of '\1' cannot be told",
     r"to the field ('\w+') of made\.State\w+": r"to the state's field \1",

@@ -21,16 +21,29 @@ from numba.core.errors import NumbaWarning
 from numba.extending import overload
 
 from headrace.stage.functions.fingerprint import instructions
+from headrace.stage.functions.handlers import caught_as
 from headrace.stage.functions.refusals import WAY_OUT, Refusal, find_site, line_site
 from headrace.stage.memory.arithmetic import float_to_int
+from headrace.stage.strings.text_numbers import float_of_str, float_of_words, int_of_str
 from headrace.stage.strings.text_types import TextType
 
 _POWERS = (operator.pow, operator.ipow, pow)
-_HAVE_TEXT = (types.Integer, types.Boolean, types.UnicodeType, types.StringLiteral, TextType)
+_HAVE_TEXT = (
+    types.Integer,
+    types.Float,
+    types.Boolean,
+    types.UnicodeType,
+    types.StringLiteral,
+    TextType,
+)
 
 
 def _checked_int(x=0, base=10):
     return int(x)
+
+
+def _checked_float(x=0.0):
+    return float(x)
 
 
 def _checked_round(x, digits=None):
@@ -41,9 +54,20 @@ def _checked_round(x, digits=None):
 def _overload_int(x=0, base=10):
     if isinstance(x, types.Float):
         return lambda x=0, base=10: float_to_int(x)
+    if isinstance(x, types.UnicodeType) and isinstance(base, int | types.Omitted):
+        return lambda x=0, base=10: int_of_str(x)
     if isinstance(base, int | types.Omitted):
         return lambda x=0, base=10: int(x)
     return lambda x=0, base=10: int(x, base)
+
+
+@overload(_checked_float)
+def _overload_float(x=0.0):
+    if isinstance(x, TextType):
+        return lambda x=0.0: float_of_words(x.head, x.tail)
+    if isinstance(x, types.UnicodeType):
+        return lambda x=0.0: float_of_str(x)
+    return lambda x=0.0: float(x)
 
 
 @overload(_checked_round)
@@ -56,8 +80,9 @@ def _overload_round(x, digits=None):
 
 
 # Builtins that give any number for what Python refuses (the int of a NaN), and better ones.
-_checked_int.__name__, _checked_round.__name__ = "int", "round"
-_REPLACED = {"int": _checked_int, "round": _checked_round}
+_REPLACED = {"int": _checked_int, "float": _checked_float, "round": _checked_round}
+for _name, _function in _REPLACED.items():
+    _function.__name__ = _name
 
 
 def replaced_builtins(function: FunctionType) -> dict[str, Any]:
@@ -69,7 +94,7 @@ def replaced_builtins(function: FunctionType) -> dict[str, Any]:
     loads = [i for i, _ in instructions(function.__code__) if i.opname == "LOAD_GLOBAL"]
     passed_on = {i.argval for i in loads if not i.arg & 1}  # not just called, as in dtype=int
     used = {i.argval for i in loads} - passed_on - set(function.__globals__)
-    return {name: made for name, made in _REPLACED.items() if name in used}
+    return {name: made for name, made in _REPLACED.items() if name in used} | caught_as(function)
 
 
 @contextmanager
@@ -150,8 +175,6 @@ def _operation(value: ir.Expr, typed: Any) -> tuple[Callable[..., Any] | None, l
 
 
 def _said(kind: types.Type) -> str:
-    if isinstance(kind, types.Float):
-        return "a float"
     return "a value that may be None" if isinstance(kind, types.Optional) else f"a {kind}"
 
 

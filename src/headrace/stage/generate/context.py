@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from headrace.plan.aggregates import accumulators
 from headrace.plan.expression_types import can_fail
 from headrace.plan.expressions import Aggregate
 from headrace.plan.nodes import (
@@ -76,6 +77,15 @@ class Chain:
         return self.last if isinstance(self.last, WindowAggregate) else None
 
     @property
+    def gives_single_rows(self) -> bool:
+        """Can each row be given as a partial result of its own, without a window in between?"""
+        node = self.windowed
+        if node is None or node.phase != "partial":
+            return False
+        parts = accumulators(tuple(a for _, a in node.aggregates), node.rows)
+        return not any(part.type.is_text for each in parts for part in each)
+
+    @property
     def emitter(self) -> FlatMap | None:
         """The function that yields rows, if any."""
         return next((node for node in self.nodes if isinstance(node, FlatMap)), None)
@@ -138,8 +148,9 @@ class Context:
 
     @property
     def has_output(self) -> bool:
-        """Does `rows` write to the main output? A window writes there only when it fires."""
-        return self.chain.windowed is None
+        """Does `rows` write to the main output? A window writes there only when it fires, unless
+        rows are given as partial results of their own."""
+        return self.chain.windowed is None or self.chain.gives_single_rows
 
     # ---- rows in -----------------------------------------------------------------------------
 
@@ -204,15 +215,15 @@ class Context:
         self.writer.line("written += 1")
         if self.made.resources.numbers_rows:
             self.writer.line("place_number += 1")
-        self._leave_if_full("out", schema)
+        self.leave_if_full("out", schema)
 
     def write_late(self, scope: Scope, schema: Schema) -> None:
         """Store a late row."""
         write_row(self.writer, "late", "late_written", schema, scope.column)
         self.writer.line("late_written += 1")
-        self._leave_if_full("late", schema)
+        self.leave_if_full("late", schema)
 
-    def _leave_if_full(self, prefix: str, schema: Schema) -> None:
+    def leave_if_full(self, prefix: str, schema: Schema) -> None:
         """A block may be full before its last row: when a string did not fit its heap."""
         if Layout.of(schema).has_views:
             with self.writer.block(f"if has_overflown({prefix}_heap):"):
@@ -339,6 +350,8 @@ class Context:
             locate(head, state_layout(chain.emitter), "store")
         if chain.windowed is not None:
             head.line("panes = Panes(task.panes)")
+            if chain.gives_single_rows:
+                head.line("direct = task.direct != 0")
             head.line("pane_start = NO_WINDOW")
             head.line("store = Store(0)")
             head.line("epoch = 0")

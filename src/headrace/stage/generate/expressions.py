@@ -15,28 +15,31 @@ from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import (
     COMPARISONS,
     Binary,
+    Builtin,
     Call,
     Cast,
     Coalesce,
     Column,
     Expression,
+    Extreme,
     IsIn,
     IsNull,
     KeyHash,
     Literal,
     RowPlace,
-    TextCall,
     Unary,
     When,
 )
 from headrace.plan.functions import Function
 from headrace.plan.schema import Schema
-from headrace.plan.types import DataType, bool_, int64, string
+from headrace.plan.types import DataType, bool_, int64
 
+from .builtins import call_code, makes_text
+from .casts import cast_code, fits_code, read_text, write_text
 from .values import (
+    DAY,
     argument,
     as_float,
-    cast_code,
     compare,
     float_text,
     hash_code,
@@ -121,8 +124,8 @@ class Scope:
                 return self._binary(expression)
             case Unary(op, operand):
                 return self._unary(op, self.value(operand), self.type(expression))
-            case Cast(operand, _):
-                return self._cast(self.value(operand), self.type(expression))
+            case Cast(operand, _, strict):
+                return self._cast(self.value(operand), self.type(expression), strict)
             case IsNull(operand):
                 valid = self.value(operand).valid
                 return Value(bool_, ("False" if valid is None else f"(not {valid})",))
@@ -132,8 +135,10 @@ class Scope:
                 return self._when(expression)
             case IsIn(operand, choices):
                 return self._is_in(self.value(operand), choices)
-            case TextCall(op, operands):
-                return self._text_call(op, [self.value(o) for o in operands])
+            case Extreme(op, operands):
+                return self._extreme(op, operands, self.type(expression))
+            case Builtin():
+                return self._builtin(expression)
             case Call():
                 return self._call(expression)
             case KeyHash(operands):
@@ -185,7 +190,10 @@ class Scope:
                 f"{FLOAT_OPERATIONS[op]}({x}, {y})" if op in FLOAT_OPERATIONS else f"{x} {op} {y}"
             )
         else:
-            code = f"{INTEGER_OPERATIONS[op]}({left.word}, {right.word})"
+            right_word = right.word
+            if kind.name == "date" and right.type.name == "duration":
+                right_word = f"({right_word} // {DAY})"
+            code = f"{INTEGER_OPERATIONS[op]}({left.word}, {right_word})"
             if kind.name == "date":
                 code = narrowed(code, kind)
         if self.can_fail(expression):
@@ -234,11 +242,35 @@ class Scope:
             code = f"{'negate' if op == '-' else 'absolute'}({operand.word})"
         return self._guarded(kind, operand.valid, (code,))
 
-    def _cast(self, operand: Value, kind: DataType) -> Value:
+    def _cast(self, operand: Value, kind: DataType, strict: bool) -> Value:
         source = operand.type
         if source.name == kind.name or (kind.name == "binary" and source.name == "string"):
             return replace(operand, type=kind)
-        return self._guarded(kind, operand.valid, (cast_code(operand, kind),))
+        if kind.name == "string":
+            code, uses_heap = write_text(operand)
+            self.resources.creates_text |= uses_heap
+            return self._guarded_call(kind, operand.valid, code)
+        if source.name == "string":
+            return self._read(operand, kind, strict)
+        if strict:
+            return self._guarded(kind, operand.valid, (cast_code(operand, kind),))
+        fits = fits_code(operand, kind)
+        if operand.valid is not None:
+            fits = f"{operand.valid} and {fits}"
+        return self._guarded(kind, self.writer.let(fits, "n"), (cast_code(operand, kind),))
+
+    def _read(self, operand: Value, kind: DataType, strict: bool) -> Value:
+        """A string as another type."""
+        if operand.valid is None and strict:
+            _, value = read_text(self.writer, operand, kind, strict=True)
+            return Value(kind, (self.writer.let(value),))
+        name, valid = self.writer.let(*zero(kind)), self.writer.let("False", "n")
+        with self.writer.block(f"if {operand.valid or 'True'}:"):
+            fits, value = read_text(self.writer, operand, kind, strict=strict)
+            self.writer.line(f"{valid} = {fits}")
+            with self.writer.block(f"if {valid}:"):
+                self.writer.line(f"{name} = {value}")
+        return Value(kind, (name,), valid)
 
     def _coalesce(self, expression: Coalesce) -> Value:
         kind = self.type(expression)
@@ -298,21 +330,57 @@ class Scope:
         return Value(replace(bool_, nullable=operand.valid is not None),
                      (self.writer.let(code),), operand.valid)  # fmt: skip
 
-    def _text_call(self, op: str, operands: list[Value]) -> Value:
-        valid = self._both_valid(*operands)
-        words = ", ".join(word for operand in operands for word in operand.words)
-        nullable = valid is not None
-        if op == "length":
-            kind = replace(int64, nullable=nullable)
-            return Value(kind, (self.writer.let(f"char_length({words})"),), valid)
-        if op in ("starts_with", "ends_with", "contains"):
-            kind = replace(bool_, nullable=nullable)
-            return Value(kind, (self.writer.let(f"{op}_words({words})"),), valid)
-        names = self.writer.fresh(), self.writer.fresh()
-        kind = replace(string, nullable=nullable)
-        self.resources.creates_text = True
-        self.writer.line(f"{', '.join(names)} = {op}_words({words}, heap)")
-        return Value(kind, names, valid)
+    def _builtin(self, expression: Builtin) -> Value:
+        operands = [self.value(operand) for operand in expression.operands]
+        kind = self.type(expression)
+        made = call_code(expression, operands, kind, self.resources.literal)
+        self.resources.creates_text |= makes_text(expression)
+        return self._guarded_call(kind, self._both_valid(*operands), made.code, made.nullable)
+
+    def _guarded_call(
+        self, kind: DataType, valid: str | None, code: str, nullable: bool = False
+    ) -> Value:
+        """A call that gives all words of a value, made only where `valid`; where it is `nullable`
+        it gives first whether there is a value."""
+        words = tuple(self.writer.fresh() for _ in zero(kind))
+        found = (self.writer.fresh("n"),) if nullable else ()
+        call = f"{', '.join((*found, *words))} = {code}"
+        if valid is None:
+            self.writer.line(call)
+        else:
+            nothing_found = ("False",) if nullable else ()
+            start = ", ".join((*nothing_found, *zero(kind)))
+            self.writer.line(f"{', '.join((*found, *words))} = {start}")
+            with self.writer.block(f"if {valid}:"):
+                self.writer.line(call)
+        return Value(kind, words, found[0] if nullable else valid)
+
+    def _extreme(self, op: str, operands: tuple[Expression, ...], kind: DataType) -> Value:
+        """One after the other takes the place of those before it; NaN is above all numbers."""
+        first = self.convert(self.value(operands[0]), kind)
+        words = tuple(self.writer.let(word) for word in first.words)
+        valid = None if first.valid is None else self.writer.let(first.valid, "n")
+        for operand in operands[1:]:
+            other = self.convert(self.value(operand), kind)
+            best = Value(kind.required, words)
+            left, right = (other, best) if op == "least" else (best, other)
+            takes = (
+                f"float_less({left.word}, {right.word})"
+                if kind.is_float
+                else compare("<", left, right)
+            )
+            if valid is not None:
+                takes = f"not {valid} or {takes}"
+            if other.valid is not None:
+                takes = f"{other.valid} and ({takes})"
+            with self.writer.block(f"if {takes}:"):
+                for name, word in zip(words, other.words, strict=True):
+                    self.writer.line(f"{name} = {word}")
+                if valid is not None:
+                    self.writer.line(f"{valid} = True")
+            if other.valid is None:
+                valid = None  # from here on there is a value
+        return Value(kind, words, valid)
 
     def _call(self, expression: Call) -> Value:
         """All results of a call at once, so that the others find theirs."""

@@ -72,25 +72,6 @@ def compare(op: str, left: Value, right: Value) -> str:
     return f"{left.word} {op} {right.word}"
 
 
-def cast_code(operand: Value, kind: DataType) -> str:
-    """Code of a cast between scalars of different types."""
-    source, word = operand.type, operand.word
-    if kind.name == "bool":
-        return f"{word} != 0"
-    if source.name == "bool":
-        word = f"int({word})"
-    if kind.is_float:
-        made = f"float({word})"
-        return f"to_float32({made})" if kind.name == "float32" else made
-    if source.is_float:
-        word = f"float_to_int({word})"
-    if (source.name, kind.name) == ("timestamp", "date"):
-        return f"{word} // {DAY}"
-    if (source.name, kind.name) == ("date", "timestamp"):
-        return f"multiply({word}, {DAY})"
-    return narrowed(word, kind)
-
-
 def narrowed(word: str, kind: DataType) -> str:
     """Code that checks whether an integer fits the type it is to have; all fit int64."""
     if kind.name != "date" and (not kind.is_integer or kind.name == "int64"):

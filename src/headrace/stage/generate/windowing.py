@@ -9,7 +9,8 @@ from .context import Context, bind_output, stop_when_full, write_row
 from .expressions import Scope
 from .layouts import window_layout
 from .steps import start_of_window
-from .stores import StoreLayout, entry_code, locate
+from .stores import StoreLayout, assign, entry_code, locate
+from .values import zero
 from .writer import Value, Writer
 
 START = "window_start"
@@ -24,6 +25,9 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
         start = scope.column(START).word
     elif start is None:  # the test for late rows was made elsewhere
         start = start_of_window(writer, scope.column(node.input.time or ""), node.window)
+    if context.chain.gives_single_rows:
+        with scope.branch("if direct:"):
+            _give_single_row(context, scope, node, start)
     with writer.block(f"if {start} != pane_start:"):
         writer.line(f"pane = find_pane(panes, {start})")
         with writer.block("if pane == 0:"):
@@ -48,6 +52,27 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
     enter = code.merge if node.phase == "final" else code.update
     enter(scope, entry, room)
     context.note_change(entry, number)
+
+
+def _give_single_row(context: Context, scope: Scope, node: WindowAggregate, start: str) -> None:
+    """A row as the partial result of its window and key: where keys hardly repeat, looking for
+    them here only adds to what is done behind the exchange."""
+    writer, layout = context.writer, window_layout(node)
+    code = AggregateCode(node.aggregates, node.rows)
+    writer.line(f"single = {layout.entry}(task.single)")
+    first = code.initial()
+    parts = [part for parts in code.fields for part in parts]
+    for part in parts:
+        words = first.get(part.field, zero(part.type))
+        assign(writer, layout.value(part.field, "single"), Value(part.type, words, "False"))
+    code.update(scope, "single", lambda count: None)
+    values = {name: scope.column(name) for name in node.key}
+    values[START] = Value(node.schema[START], (start,))
+    values |= {part.column: layout.value(part.field, "single") for part in parts}
+    write_row(writer, "out", "written", node.schema, values.__getitem__)
+    writer.line("written += 1")
+    context.leave_if_full("out", node.schema)
+    writer.line("continue")
 
 
 def advance_text(node: WindowAggregate) -> str:

@@ -4,7 +4,9 @@ Numba loads what it has cached into a typing system that first has to be built u
 longer than all the rest of a warm start. A function of *words* (integers, and records, which are
 addresses) that gives a word needs nothing of that: LLVM loads its object code, and C calls it.
 
-A file holds one function for one processor: a line of facts about it (`_Facts`), and object code.
+A file holds one function for one processor: the digest of all that follows, a line of facts about
+it (`_Facts`), and object code. It is used where it belongs to the user, cannot be written by
+others, and says by itself that it is the function that is asked for.
 """
 
 from __future__ import annotations
@@ -38,10 +40,12 @@ RESULTS: dict[str, Callable[[int], Any]] = {
 
 @dataclass(frozen=True)
 class _Facts:
+    name: str  # of the function, with its module
+    signature: str
+    processor: str  # the digest of what it was compiled for
     entry: str  # the name of the function in the object code
     result: str  # one of RESULTS
     needs: list[str]  # names that must be known where it is loaded
-    digest: str  # of the object code, which LLVM would trust
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,14 @@ def _raise(error: int | None) -> None:
 def load(name: str, signature: str) -> MachineCode | None:
     """A function that was kept under this name and signature, for this processor; or None."""
     try:
-        facts, _, code = _path(name, signature).read_bytes().partition(b"\n")
-        known = _Facts(**json.loads(facts))
-        if known.digest != _digest(code):
+        digest, _, content = _read(_path(name, signature)).partition(b"\n")
+        if digest != _digest(content).encode():
             return None
-        return MachineCode(_linked(known, code), known.result)
+        line, _, code = content.partition(b"\n")
+        facts = _Facts(**json.loads(line))
+        if (facts.name, facts.signature, facts.processor) != (name, signature, _processor_digest()):
+            return None
+        return MachineCode(_linked(facts, code), facts.result)
     except (OSError, ValueError, TypeError, _CannotLink):
         return None  # missing, damaged, or in need of more than is loaded
 
@@ -121,20 +128,37 @@ def keep(name: str, signature: str, entry: str, result: str, module: Any, code: 
 
     module: the LLVM module that the object code was made of.
     """
-    facts = _Facts(entry, result, _undefined(module), _digest(code))
+    facts = _Facts(name, signature, _processor_digest(), entry, result, _undefined(module))
     if not all(map(_is_known_to_all, facts.needs)):
         return False
-    disk.write_bytes(_path(name, signature), json.dumps(asdict(facts)).encode() + b"\n" + code)
+    content = json.dumps(asdict(facts)).encode() + b"\n" + code
+    disk.write_bytes(_path(name, signature), _digest(content).encode() + b"\n" + content)
     return True
 
 
+def _read(path: Path) -> bytes:
+    """A file of the cache; an OSError where it is not there, or somebody else may have written it.
+
+    LLVM would run whatever is in it.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        why = disk.untrusted(os.fstat(file.fileno()), str(path))
+        if why:
+            raise PermissionError(why)
+        return file.read()
+
+
 def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
+    return hashlib.sha256(data).hexdigest()
 
 
 def _path(name: str, signature: str) -> Path:
-    digest = _digest(repr((name, signature, _processor())).encode())
+    digest = _digest(repr((name, signature, _processor_digest())).encode())[:16]
     return disk.folder() / "machine" / f"{name.rpartition('.')[2]}-{digest}.code"
+
+
+def _processor_digest() -> str:
+    return _digest(repr(_processor()).encode())
 
 
 @cache

@@ -32,5 +32,6 @@ def _teach() -> None:
         text_codec,
         text_meanings,
         text_methods,
+        text_numbers,
         text_operators,
     )

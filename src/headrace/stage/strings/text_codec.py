@@ -17,13 +17,13 @@ from numba.extending import intrinsic, lower_builtin, overload, overload_method,
 from headrace.stage.memory.instructions import WORD
 from headrace.stage.memory.records import u8s
 from headrace.stage.strings.heap import take
+from headrace.stage.strings.pieces import char_width, code_at
 from headrace.stage.strings.text_types import TextType, WordsType, text_type
 from headrace.stage.strings.text_values import text, words
 from headrace.stage.strings.words import (
     LENGTH_MASK,
     PREFIX,
     SHORT,
-    byte_at,
     is_ascii_words,
     keep_words,
     make_words,
@@ -153,28 +153,6 @@ def _encode_into(value, made):
 
 
 @register_jitable
-def _code_point_at(head, tail, at, width):
-    """The code point whose UTF-8 form begins at a byte."""
-    code = byte_at(head, tail, at)
-    if width == 1:
-        return code
-    code &= 0xFF >> (width + 1)
-    for k in range(1, width):
-        code = code << 6 | byte_at(head, tail, at + k) & 0x3F
-    return code
-
-
-@register_jitable
-def width_at(head, tail, at):
-    """Bytes of the code point that begins at a byte, at most those that are left."""
-    first = byte_at(head, tail, at)
-    width = 1
-    if first >= 0xC0:
-        width = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    return min(width, (head & LENGTH_MASK) - at)
-
-
-@register_jitable
 def _decode(head, tail):
     """A Numba str."""
     count = head & LENGTH_MASK
@@ -184,15 +162,15 @@ def _decode(head, tail):
         return made
     highest, chars, at = 0, 0, 0
     while at < count:
-        width = width_at(head, tail, at)
-        highest = max(highest, _code_point_at(head, tail, at, width))
+        width = char_width(head, tail, at)
+        highest = max(highest, code_at(head, tail, at, width))
         chars += 1
         at += width
     made = _empty_string(_codepoint_to_kind(types.uint32(highest)), chars, 0)
     at = 0
     for k in range(chars):
-        width = width_at(head, tail, at)
-        _set_code_point(made, k, types.uint32(_code_point_at(head, tail, at, width)))
+        width = char_width(head, tail, at)
+        _set_code_point(made, k, types.uint32(code_at(head, tail, at, width)))
         at += width
     return made
 

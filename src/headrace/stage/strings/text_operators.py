@@ -8,13 +8,12 @@ from typing import Any
 from numba import types
 from numba.extending import overload, overload_method, register_jitable
 
-from headrace.stage.memory.arithmetic import add, multiply
 from headrace.stage.strings.hashing import hash_words
-from headrace.stage.strings.text_codec import data_address, literal_words, utf8, width_at
+from headrace.stage.strings.pieces import char_start, char_width
+from headrace.stage.strings.text_codec import data_address, literal_words, utf8
 from headrace.stage.strings.text_types import BlobType, TextType, WordsType
 from headrace.stage.strings.text_values import blob, text
 from headrace.stage.strings.words import (
-    LENGTH_MASK,
     byte_at,
     byte_length,
     char_length,
@@ -22,7 +21,6 @@ from headrace.stage.strings.words import (
     contains_words,
     ends_with_words,
     equal_words,
-    is_ascii_words,
     make_words,
     slice_words,
     starts_with_words,
@@ -157,57 +155,7 @@ def _hash(value):
     return lambda value: hash_words(value.head, value.tail)
 
 
-@register_jitable
-def _is_space(byte):
-    return byte == 32 or 9 <= byte <= 13
-
-
-@overload(int)
-def _int(value):
-    """ASCII digits with sign and surrounding space, as Python; no other digits, no underscores."""
-    if not isinstance(value, TextType):
-        return None
-
-    def parse(value):
-        head, tail = value.head, value.tail
-        at, stop = 0, byte_length(head)
-        while at < stop and _is_space(byte_at(head, tail, at)):
-            at += 1
-        while stop > at and _is_space(byte_at(head, tail, stop - 1)):
-            stop -= 1
-        sign = 1
-        if at < stop and (byte_at(head, tail, at) == 45 or byte_at(head, tail, at) == 43):
-            sign = -1 if byte_at(head, tail, at) == 45 else 1
-            at += 1
-        if at == stop:
-            raise ValueError("invalid literal for int()")
-        number = 0
-        while at < stop:
-            digit = byte_at(head, tail, at) - 48
-            if digit < 0 or digit > 9:
-                raise ValueError("invalid literal for int()")
-            number = add(multiply(number, 10), sign * digit)
-            at += 1
-        return number
-
-    return parse
-
-
 # ---- items and slices ----------------------------------------------------------------------
-
-
-@register_jitable
-def _byte_of_char(head, tail, index):
-    """The byte where a code point begins; the end for an index beyond."""
-    count = head & LENGTH_MASK
-    if is_ascii_words(head, tail):
-        return min(index, count)
-    at = 0
-    for _ in range(index):
-        if at >= count:
-            break
-        at += width_at(head, tail, at)
-    return at
 
 
 @register_jitable
@@ -222,19 +170,17 @@ def _checked_index(index, count):
 @register_jitable
 def _char(value, index):
     index = _checked_index(index, char_length(value.head, value.tail))
-    start = _byte_of_char(value.head, value.tail, index)
-    stop = start + width_at(value.head, value.tail, start)
+    start = char_start(value.head, value.tail, index)
+    stop = start + char_width(value.head, value.tail, start)
     head, tail = slice_words(value.head, value.tail, start, stop)
     return text(head, tail)
 
 
 @register_jitable
 def _slice_text(value, index):
-    start, stop, step = index.indices(char_length(value.head, value.tail))
-    if step != 1:
-        raise ValueError("slices of text have step 1: use str(text)[::step]")
-    first = _byte_of_char(value.head, value.tail, start)
-    last = max(first, _byte_of_char(value.head, value.tail, stop))
+    start, stop, _ = index.indices(char_length(value.head, value.tail))
+    first = char_start(value.head, value.tail, start)
+    last = max(first, char_start(value.head, value.tail, stop))
     head, tail = slice_words(value.head, value.tail, first, last)
     return text(head, tail)
 
@@ -251,6 +197,8 @@ def _slice_blob(value, index):
 @overload(operator.getitem)
 def _getitem(value, index):
     is_slice = isinstance(index, types.SliceType)
+    if isinstance(value, TextType) and is_slice and index.has_step:
+        return lambda value, index: str(value)[index]
     if isinstance(value, TextType) and is_slice:
         return lambda value, index: _slice_text(value, index)
     if isinstance(value, TextType) and isinstance(index, types.Integer):

@@ -1,0 +1,94 @@
+"""`headrace bench policies` and `headrace simulate`."""
+
+import json
+
+import pytest
+
+from headrace.bench import policies
+from headrace.bench.report import Bench
+from headrace.cli import main
+from headrace.control.simulator import Operator, Profile
+
+
+@pytest.mark.parametrize("case", policies.CASES, ids=lambda case: f"{case.name} {case.flops}")
+def test_the_papers_orderings_hold(case):
+    """Streams figs. 9 and 10, with fewer levels of dynamic than the figure tries."""
+    rates = policies.rates(case, "streams-xeon", levels=case.levels[:1])
+    for first, second in case.orderings:
+        assert rates[first] > rates[second], rates
+
+
+def test_the_figure_counts_orderings(monkeypatch):
+    monkeypatch.setattr(policies, "CASES", policies.CASES[:1])
+    wrong = {"manual": 1.0, "dynamic": 3.0, "dedicated": 2.0}
+    monkeypatch.setattr(policies, "rates", lambda case, machine: wrong)
+    found = policies.simulated(Bench())["simulated"]
+    assert found.value == 0.5 and found.details["cases"][0]["held"] == [False, True]
+    assert not found.said(policies.FIGURES["simulated"])["reached"]
+
+
+# ---------------------------------------------------------------- simulate
+
+SHORT = ["simulate", "--seconds", "0.05", "--queries", "3", "--operators", "9", "--high", "1"]
+
+
+def printed(capsys, *arguments):
+    assert main([*SHORT, *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_table_with_classes(capsys):
+    out = printed(capsys, "--policy", "fcfs", "--policy", "chain", "--workers", "2")
+    assert "fcfs" in out and "chain" in out and "class 1" in out
+
+
+def test_one_seed_the_same_bytes(capsys):
+    first = printed(capsys, "--policy", "all", "--json")
+    assert first == printed(capsys, "--policy", "all", "--json")
+    lines = [json.loads(line) for line in first.splitlines()]
+    assert len(lines) == 14 and all(line["rows_in"] > 0 for line in lines)
+
+
+@pytest.mark.parametrize("scheduler", ["priority", "assigned", "free_list", "dedicated", "manual"])
+@pytest.mark.parametrize("graph", ["chains", "pipeline", "wide", "mesh"])
+def test_every_scheduler_runs_every_graph(capsys, scheduler, graph):
+    (line,) = printed(
+        capsys, "--scheduler", scheduler, "--graph", graph, "--json", "--operators", "20",
+        "--cost", "1",
+    ).splitlines()  # fmt: skip
+    found = json.loads(line)
+    assert found["scheduler"] == scheduler and found["rows_out"] > 0
+
+
+def test_a_profile_from_a_file(capsys, tmp_path):
+    file = tmp_path / "profile.json"
+    operators = [
+        Operator("a", 1e-6, arrivals="steady", rate=1000.0),
+        Operator("b", 1e-6, inputs=("a",)),
+    ]
+    file.write_text(Profile.of(operators).to_json(), encoding="utf-8")
+    (line,) = printed(capsys, "--profile", str(file), "--json").splitlines()
+    assert json.loads(line)["rows_in"] == pytest.approx(50, abs=12)
+
+
+def test_a_gantt_chart(capsys, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "gantt.png"
+    out = printed(capsys, "--policy", "fcfs", "--policy", "chain", "--plot", str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert f"plot: {picture}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", "best"], "no policy 'best'; there are: round_robin"),
+        (["--machine", "toaster"], "no machine 'toaster'; there are: streams-xeon"),
+        (["--high", "4"], "--high 4: there are 3 queries"),
+        (["--profile", "nowhere.json"], "nowhere.json"),
+        (["--plot", "no/such/folder/a.png"], "there is no folder"),
+    ],
+)
+def test_mistakes_end_in_a_message(capsys, arguments, message):
+    assert main([*SHORT, *arguments]) == 1
+    assert message in capsys.readouterr().err

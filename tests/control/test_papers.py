@@ -1,0 +1,71 @@
+"""docs/papers.md and docs/scheduling.md are true: names can be imported, tests exist, code runs."""
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.control.features import DERIVED, FEATURES
+from headrace.control.policies import POLICIES
+from headrace.control.simulator import Profile
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+SCHEDULING = (ROOT / "docs" / "scheduling.md").read_text(encoding="utf-8")
+NAMES = sorted(set(re.findall(r"`(headrace(?:\.\w+)+)`", PAPERS + SCHEDULING)))
+TESTS = sorted(set(re.findall(r"`(test_\w+\.py)::(\w+)`", PAPERS)))
+CODE = dict(re.findall(r"```(\w+)\n(.*?)```", SCHEDULING, re.S))
+
+
+def resolve(name):
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:count]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[count:]:
+            found = getattr(found, attribute)
+        return found
+    raise ImportError(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_can_be_imported(name):
+    resolve(name)
+
+
+@pytest.mark.parametrize(("file", "test"), TESTS)
+def test_every_test_exists(file, test):
+    source = (Path(__file__).parent / file).read_text(encoding="utf-8")
+    assert re.search(rf"^def {test}\(", source, re.M)
+
+
+def test_every_row_has_a_function_and_a_test():
+    rows = [line for line in PAPERS.splitlines() if line.startswith("|")]
+    bodies = [row for row in rows if not row.startswith(("|---", "| what"))]
+    assert len(bodies) > 30
+    for row in bodies:
+        what, function, test, _ = row.strip("|").split(" | ")
+        assert "`headrace." in function and "::" in test, what
+
+
+def test_every_policy_and_feature_is_explained():
+    for name in [*POLICIES, *FEATURES, *DERIVED]:
+        assert f"`{name}`" in SCHEDULING, name
+
+
+def test_the_policy_of_the_page_runs():
+    done = subprocess.run(
+        [sys.executable, "-c", CODE["python"]], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"[\d,]+ rows/s, mean latency [\d.]+ ms\n", done.stdout)
+
+
+def test_the_profile_of_the_page_is_one():
+    names = [operator.name for operator in Profile.from_json(CODE["json"]).operators]
+    assert names == ["clicks", "views", "count"]

@@ -1,0 +1,77 @@
+"""Room for state: what is taken is counted, bounded and given back."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.stage.both import life
+
+import headrace as hr
+from headrace.plan.types import int64, string
+from headrace.stage.generate.stores import StoreLayout
+from headrace.stage.keyed_store import KeyedStore
+from headrace.stage.memory.records import LINE
+from headrace.stage.room import charge, give_memory, take_memory
+from headrace.stage.store import Account
+from headrace.stage.tables import store_functions
+from headrace.stage.windows import OpenWindows
+
+LAYOUT = StoreLayout("kept", (string,), (("value", int64),))
+
+
+@life
+@given(sizes=st.lists(st.integers(1, 5_000_000), max_size=8))
+@settings(max_examples=20)
+def test_memory_lies_on_lines_and_is_counted(life, sizes):
+    account, take, give = Account.allocate(), life(take_memory), life(give_memory)
+    taken = [take(account.address, size, k % 2) for k, size in enumerate(sizes)]
+    assert account.used == sum(sizes) and all(address % LINE == 0 for address in taken)
+    for address in taken:
+        give(account.address, address)
+    assert account.used == 0
+
+
+@life
+def test_more_than_the_limit_is_refused_and_not_counted(life):
+    account, take = Account.allocate(), life(take_memory)
+    account.limit = 1000
+    address = take(account.address, 900, 0)
+    with pytest.raises(MemoryError):
+        take(account.address, 101, 0)
+    assert account.used == 900
+    life(give_memory)(account.address, address)
+    life(charge)(account.address, 1000)
+    assert account.used == 1000
+
+
+def filled(account, keys):
+    functions = store_functions(LAYOUT, None, True)
+    store = KeyedStore(functions.entry, keeps_text=True, account=account.address)
+    rows = pa.record_batch(
+        {"k": [f"a long enough key {n}" for n in range(keys)], "v": np.arange(keys)}
+    )
+    functions.load(store, functions.columns(("k",), ("v",)), rows, replace=False)
+    return store
+
+
+def test_a_store_gives_everything_back():
+    account = Account.allocate()
+    store = filled(account, 20_000)
+    assert store.count == 20_000
+    assert account.used >= store.size_bytes > 20_000 * (8 + 16)
+    del store
+    assert account.used == 0
+
+
+def test_windows_give_everything_back():
+    account = Account.allocate()
+    entry = store_functions(LAYOUT, None, False).entry
+    windows = OpenWindows(entry, hr.tumbling(10), keeps_text=True, account=account.address)
+    for n in range(50):
+        windows.open(10 * n)
+    used = account.used
+    windows.close([10 * n for n in range(45)])
+    assert account.used < used and len(windows.stores) == 5
+    del windows
+    assert account.used == 0
