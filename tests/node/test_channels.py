@@ -9,6 +9,7 @@ from tests.node.explore import planted
 from tests.node.small import no_clock
 
 from headrace.node.blocks import FeedUsers
+from headrace.node.running import GO_ON
 from headrace.node.splits import (
     LATER,
     SOON,
@@ -24,10 +25,15 @@ from headrace.node.splits import (
     take_rows,
     unlock,
 )
-from headrace.node.running import GO_ON
 from headrace.node.unit import FINISHED, Unit
 from headrace.stage.clock import NEVER
-from headrace.stage.memory.atomics import fetch_add, load_acquire, load_relaxed, pause, store_relaxed
+from headrace.stage.memory.atomics import (
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    pause,
+    store_relaxed,
+)
 from headrace.stage.memory.records import compiled, i64, interpreted, line, record
 
 READER = 7

@@ -208,7 +208,10 @@ def test_an_owner_that_tells_nothing_is_found(found):
 
 def test_a_mark_that_is_taken_from_one_edge_is_found(found):
     bug = planted(gather_rows, "if unit.arrived == unit.edge_count:", "if unit.arrived > 0:")
-    assert set(found(*gathering(ONE, OTHER, gather_rows=bug), models=("tso", "sc"))) == {"sc", "tso"}
+    assert set(found(*gathering(ONE, OTHER, gather_rows=bug), models=("tso", "sc"))) == {
+        "sc",
+        "tso",
+    }
 
 
 def test_an_empty_edge_that_is_not_waited_for_is_found(found):
@@ -248,7 +251,9 @@ def gathered(monkeypatch, seed, seconds=SECONDS, **bugs):
     keys = [random.number(0, 9) if random.chance(25) else common for _ in range(60)]
     collected = keyed(keys).write.collect()
     (expected,) = naive([collected])
-    job = hr.start(collected, engine="node", workers=3, compiled=False, capacity=random.pick([1, 2]))
+    job = hr.start(
+        collected, engine="node", workers=3, compiled=False, capacity=random.pick([1, 2])
+    )
     ended = job.await_termination(seconds)
     if not ended:
         job.cancel()

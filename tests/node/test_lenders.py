@@ -9,17 +9,23 @@ from types import SimpleNamespace
 
 from tests.node.explore import planted
 from tests.node.small import Atomic, no_clock
-from tests.node.test_channels import Bells, Shelf, SmallChannel, end_split, tell_reader
+from tests.node.test_channels import Shelf, SmallChannel, end_split, tell_reader
 
 from headrace.node.blocks import FeedUsers, NodeBlock
 from headrace.node.channels import Channel
 from headrace.node.pool import adopt, available, new_pool, take
 from headrace.node.port import Slice, consume, new_port, peek, push_rows
 from headrace.node.readers import borrow, release, retain
-from headrace.node.splits import claim, make_offer, take_rows
 from headrace.node.running import GO_ON
-from headrace.stage.memory.atomics import fetch_add, load_acquire, load_relaxed, pause, store_relaxed
-from headrace.stage.memory.records import compiled, interpreted
+from headrace.node.splits import claim, make_offer, take_rows
+from headrace.stage.memory.atomics import (
+    fetch_add,
+    load_acquire,
+    load_relaxed,
+    pause,
+    store_relaxed,
+)
+from headrace.stage.memory.records import interpreted
 
 
 class Host:
@@ -169,9 +175,7 @@ def lending(readers=1, rounds=1, **bugs):
         lambda: source(pool, ports, readers, users, shelf, rounds),
         lambda: host(users, shelf),
     ]
-    bodies += [
-        lambda p=ports[k], g=slices[k]: reader(p, g, shelf, rounds) for k in range(readers)
-    ]
+    bodies += [lambda p=ports[k], g=slices[k]: reader(p, g, shelf, rounds) for k in range(readers)]
 
     def check(results):
         assert users.count == 0, f"{users.count} users are left"

@@ -19,7 +19,6 @@ from headrace.node.worker import ask_hook, let_work, sit_out, stop_all, wake_eve
 from headrace.stage.memory.atomics import pause, store_release
 from headrace.stage.memory.records import interpreted
 
-
 SLEEPING = SimpleNamespace(sleep=lambda seconds: pause())
 
 
