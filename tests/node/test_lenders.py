@@ -1,7 +1,7 @@
 """Batches of the host that slots and blocks still need, over all interleavings: none is dropped.
 
-The host's side is `Channel._forget` as it is; a batch that it drops is marked as gone, which whoever
-reads rows or strings of it must not see.
+The host's side is `Channel._forget` as it is; a batch that it drops is marked as gone, which must
+not be seen by whoever reads rows or strings of it.
 """
 
 from collections import deque

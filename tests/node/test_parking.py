@@ -119,12 +119,12 @@ def test_waking_before_ringing_is_found(found):
 
 
 def test_stopping_without_a_barrier_is_found(found):
-    old, new = 'store_sc(engine.workers, "stop", 1)', 'store_release(engine.workers, "stop", 1)'
-    bug = planted(stop_all, old, new, store_release=store_release)
-    # The second stop is a barrier for the first one.
-    more = planted(bug, 'store_sc(engine.hosts, "stop", 1)', 'store_release(engine.hosts, "stop", 1)',
-                   store_release=store_release)  # fmt: skip
-    assert lost(found(*stopping(1, stop_all=more)), "tso", "weak")
+    bug = stop_all
+    for desk in ("workers", "hosts"):  # the second stop is a barrier for the first one
+        old = f'store_sc(engine.{desk}, "stop", 1)'
+        new = old.replace("store_sc", "store_release")
+        bug = planted(bug, old, new, store_release=store_release)
+    assert lost(found(*stopping(1, stop_all=bug)), "tso", "weak")
 
 
 def test_a_scan_that_does_not_see_the_queue_is_found(found):

@@ -219,7 +219,8 @@ def test_a_relaxed_look_at_the_stop_is_found(found):
 
 
 def test_a_suspended_worker_that_keeps_what_it_has_begun_is_found(found):
-    bug = planted(sit_out, "call(hooks.give_back, asked(worker, hooks).address)", "asked(worker, hooks)")  # fmt: skip
+    old = "call(hooks.give_back, asked(worker, hooks).address)"
+    bug = planted(sit_out, old, "asked(worker, hooks)")
     assert lost(found(*suspended(sit_out=bug), models=("sc",)), "sc")
 
 
