@@ -14,6 +14,7 @@ import sys
 from headrace.stage.memory.atomics import fetch_add
 from headrace.stage.memory.instructions import BYTES, WORD, copy_bytes, intrinsic, teach_instruction
 from headrace.stage.memory.records import LINE, compiled, i32, i64, i64s, record
+from headrace.stage.ordering import COUNTERS
 from headrace.stage.panes import (
     LAST,
     MOST_SPARE,
@@ -385,7 +386,8 @@ def make_room(task_address):
     elif task.needs_order != 0:
         records = max(FIRST_ORDER, 2 * task.needs_order)
         give_memory(0, task.order)
-        task.order = take_memory(0, 4 * records * SLOT_BYTES, 0)  # two halves of (prefix, number)
+        words = 4 * records + COUNTERS  # two halves of (prefix, number), and what sorting needs
+        task.order = take_memory(0, words * SLOT_BYTES, 0)
         task.order_room, task.needs_order = records, 0
     else:
         grow_store(Store(task.need))

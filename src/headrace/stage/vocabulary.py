@@ -42,6 +42,7 @@ from .memory.arithmetic import (
     to_float32,
     true_divide,
 )
+from .memory.instructions import prefetch
 from .memory.lives import is_compiled
 from .memory.records import (
     compiled,
@@ -69,6 +70,7 @@ from .numbers import (
     round_float,
     whole_power,
 )
+from .ordering import WORD_BYTES, copy_pairs, sort_by_prefix
 from .panes import Panes, find_pane
 from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .store import (
@@ -182,6 +184,7 @@ __all__ = [
     "READ",
     "RUNNING",
     "TAG",
+    "WORD_BYTES",
     "Ahead",
     "BlockRecord",
     "Heap",
@@ -207,6 +210,7 @@ __all__ = [
     "concat_words",
     "contains_words",
     "copies_marks",
+    "copy_pairs",
     "copy_record",
     "count_words",
     "day_of",
@@ -272,6 +276,7 @@ __all__ = [
     "ordinal_day_of",
     "pad_end_words",
     "pad_start_words",
+    "prefetch",
     "prefetch_entry",
     "prefetch_slot",
     "present",
@@ -288,6 +293,7 @@ __all__ = [
     "same_clock",
     "slice_chars",
     "split_part",
+    "sort_by_prefix",
     "starts_with_words",
     "strip_end_words",
     "strip_prefix_words",

@@ -312,14 +312,30 @@ def {p}_before(store, pairs, i, j):
 
 
 @compiled
-def {p}_sort(store, address):
+def {p}_sort(store, address, counters):
     count = store.count
     pairs = i64s(address)
     for number in range(count):
         pairs[2 * number] = {p}_prefix({entry_code(layout, "store", "number")})
         pairs[2 * number + 1] = number
-    # merge sort of (prefix, number) pairs, between the two halves of the scratch memory
-    here, there = 0, count
+    here = sort_by_prefix(address, count, counters)
+    there = count - here
+    start = 0
+    while start < count:  # records with the same prefix are compared in full
+        end = start + 1
+        while end < count and pairs[2 * (here + end)] == pairs[2 * (here + start)]:
+            end += 1
+        if end - start > 1:
+            {p}_merge(store, address, here + start, there + start, end - start)
+        start = end
+    return here
+
+
+@compiled
+def {p}_merge(store, address, first, second, count):
+    # merge sort of the pairs at `first`, with room for as many at `second`; they end at `first`
+    pairs = i64s(address)
+    here, there = first, second
     width = 1
     while width < count:
         start = 0
@@ -327,8 +343,8 @@ def {p}_sort(store, address):
             middle, end = min(start + width, count), min(start + 2 * width, count)
             left, right = start, middle
             for at in range(start, end):
-                first, second = here + left, here + right
-                if right >= end or (left < middle and {p}_before(store, pairs, first, second)):
+                one, other = here + left, here + right
+                if right >= end or (left < middle and {p}_before(store, pairs, one, other)):
                     taken = left
                     left += 1
                 else:
@@ -339,7 +355,8 @@ def {p}_sort(store, address):
             start = end
         here, there = there, here
         width *= 2
-    return here
+    if here != first:
+        copy_pairs(address, here, first, count)
 """
 
 

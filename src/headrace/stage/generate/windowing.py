@@ -5,11 +5,11 @@ from __future__ import annotations
 from headrace.plan.nodes import WindowAggregate
 
 from .aggregates import AggregateCode
-from .context import Context, bind_output, stop_when_full, write_row
+from .context import PREFETCH_AHEAD, Context, bind_output, stop_when_full, write_row
 from .expressions import Scope
 from .layouts import window_layout
 from .steps import start_of_window
-from .stores import StoreLayout, assign, entry_code, locate
+from .stores import StoreLayout, assign, entry_code, locate, size_name
 from .values import zero
 from .writer import Value, Writer
 
@@ -92,6 +92,8 @@ def advance_text(node: WindowAggregate) -> str:
             if node.phase != "partial":
                 number = writer.let("pairs[2 * (task.ordered + task.place) + 1]", "m")
             writer.line(f"entry = {entry_code(layout, 'store', number)}")
+            if node.phase != "partial":
+                _ask_ahead(writer, layout)
             _fire(writer, node, layout)
             writer.line("written += 1")
             stop_when_full(writer, node.schema)
@@ -104,13 +106,22 @@ def advance_text(node: WindowAggregate) -> str:
     return f"@compiled\ndef advance(task_address):\n{head.text()}{writer.text()}"
 
 
+def _ask_ahead(writer: Writer, layout: StoreLayout) -> None:
+    """Records that are given out by key lie anywhere: ask for one that comes soon."""
+    ahead = f"task.place + {PREFETCH_AHEAD}"
+    with writer.block(f"if {ahead} < store.count:"):
+        soon = f"pairs[2 * (task.ordered + {ahead}) + 1]"
+        writer.line(f"prefetch(entry_address(store, {soon}, {size_name(layout)}))")
+
+
 def _sort(writer: Writer) -> None:
     with writer.block("if task.ordered < 0:"):
         with writer.block("if task.order_room < store.count:"):
             writer.line("task.needs_order = store.count")
             writer.line("out.rows = written")
             writer.line("return NEED_MEMORY")
-        writer.line("task.ordered = window_sort(store, task.order)")
+        writer.line("counters = task.order + 4 * task.order_room * WORD_BYTES")
+        writer.line("task.ordered = window_sort(store, task.order, counters)")
     writer.line("pairs = i64s(task.order)")
 
 
