@@ -49,6 +49,8 @@ from headrace.stage.task import Task
 HUGE_PAGE = 1 << 21
 HEAP_BYTES = 1 << 16  # of the first segment of a heap; the next ones are twice as large
 STRING_SLACK = 1 << 20  # bytes of strings that are not worth looking after
+MANY_RECORDS = 1 << 14  # of a window, from which on its chunks are large,
+WIDE_SHIFT = 12  # of so many records, as a power of two
 FIRST_ORDER = 256  # records that are sorted without asking for more room
 _HUGE_PAGES = 14  # MADV_HUGEPAGE
 
@@ -334,6 +336,17 @@ def grow_panes(panes):
         new_window_store(panes)
     if 2 * (panes.count + 1) > panes.mask + 1:
         lay_out_panes(panes, 2 * (panes.mask + 1))
+
+
+@compiled
+def widen_panes(panes, records):
+    """Windows of many records have larger chunks from now on: a directory of a thousand small ones
+    is one more miss for every look. Spare stores of before are given back."""
+    if records < MANY_RECORDS or panes.chunk_shift >= WIDE_SHIFT:
+        return
+    panes.chunk_shift = WIDE_SHIFT
+    while panes.spare != 0:
+        free_spare(panes)
 
 
 @compiled

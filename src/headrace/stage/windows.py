@@ -27,7 +27,7 @@ from .panes import (
     open_pane,
     panes_with,
 )
-from .room import free_panes, grow_panes, lay_out_panes, trim_panes
+from .room import free_panes, grow_panes, lay_out_panes, trim_panes, widen_panes
 from .store import SLOT_BYTES
 from .task import NOT_SELECTED
 
@@ -71,6 +71,7 @@ def end_firing(task):
         empty_panes(panes, task.due_count)
     else:
         close_panes(panes, task.due_count)
+        widen_panes(panes, task.order_room // 2)
     task.due_count = NONE_DUE
     trim_panes(panes)
     return 0
