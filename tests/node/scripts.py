@@ -5,7 +5,8 @@ recorded results; at the first access beyond them it is stopped by an exception,
 to do is a *node*. Two nodes are one if the function stands at the same place with the same locals;
 then a loop is a circle. What is on Python's evaluation stack is not visible; its place is taken by
 the results of the earlier accesses of the statement that each frame is in. The iterator of a `for`
-is on that stack too: loops must be over a range of locals, so that their variable says all.
+is on that stack too: loops must be over a range, so that their variable says all, together with
+what the head of the loop has read. That of a generator expression tells how much is left of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import linecache
 import sys
 from collections.abc import Callable
 from functools import cache
+from operator import length_hint
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
@@ -108,13 +110,19 @@ class _Stopped(BaseException):
 class _Standing:
     """A frame, the statement it is in, and the results that may be on its evaluation stack."""
 
-    __slots__ = ("carried", "current", "frame", "instruction", "statement")
+    __slots__ = ("carried", "current", "frame", "heads", "instruction", "loops", "statement")
 
     def __init__(self, frame: FrameType) -> None:
         self.frame, self.instruction = frame, frame.f_lasti
-        self.statement = _statement(frame.f_code, frame.f_lineno)
+        self.statement, self.loops = _statement(frame.f_code, frame.f_lineno)
         self.carried: tuple = ()  # results of calls that have returned
         self.current: tuple = ()  # results inside the call that the frame makes now
+        self.heads: dict[int, tuple] = {}  # what the heads of the loops around it have read
+
+    def follow(self, before: _Standing) -> None:
+        """Take over what the heads of loops have read; the same frame stood there before."""
+        heads = {**before.heads, before.statement: before.carried + before.current}
+        self.heads = {loop: heads[loop] for loop in self.loops if loop in heads}
 
 
 class _Recorder(access.Memory):
@@ -180,6 +188,7 @@ class _Recorder(access.Memory):
         for depth, (old, new) in enumerate(zip(before, self.stack)):
             if old.frame is not new.frame:
                 break
+            new.follow(old)
             if old.statement != new.statement or new.instruction < old.instruction:
                 continue
             if new.instruction > old.instruction:
@@ -195,14 +204,17 @@ class _Recorder(access.Memory):
         return before[inner].frame is self.stack[inner].frame
 
     def _state(self, operation: Operation) -> Any:
+        inner = [*(s.frame.f_code.co_name for s in self.stack[1:]), ""]
         frames = tuple(
             (
                 s.frame.f_code,
                 s.instruction,
                 tuple((k, _frozen(v)) for k, v in sorted(s.frame.f_locals.items())),
-                s.carried,
+                # what a generator has given lies in whoever asked for it
+                s.carried if called != "<genexpr>" else s.carried + s.current,
+                tuple(s.heads.items()),
             )
-            for s in self.stack
+            for s, called in zip(self.stack, inner, strict=True)
         )
         change = operation.change
         plain = operation[:5] if change is None else (*operation[:4], _frozen(change))
@@ -228,39 +240,43 @@ def _frozen(value: Any) -> Any:
         return id(value)
     if value is None or isinstance(value, (int, float, str, bytes)):
         return value
+    if type(value).__name__.endswith("iterator"):
+        return type(value).__name__, length_hint(value)
     return id(value)
 
 
+Place = tuple[int, tuple[int, ...]]  # a statement, and the loops around it: their first lines
+
+
 @cache
-def _statements(filename: str) -> dict[int, int]:
-    """First line of the innermost statement, by line; 0 in a loop whose position is not visible."""
-    found: dict[int, int] = {}
+def _statements(filename: str) -> dict[int, Place]:
+    """The innermost statement, by line; 0 in a loop whose position is not visible."""
+    found: dict[int, Place] = {}
     tree = ast.parse("".join(linecache.getlines(filename)))
 
-    def visit(node: ast.AST, hidden: bool) -> None:
+    def visit(node: ast.AST, hidden: bool, loops: tuple[int, ...]) -> None:
         if isinstance(node, ast.stmt):
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                found[line] = 0 if hidden else node.lineno
+                found[line] = (0 if hidden else node.lineno, loops)
         if isinstance(node, ast.For):
-            hidden = hidden or not _says_all(node.iter)
+            hidden = hidden or not _is_range(node.iter)
+            loops = (*loops, node.lineno)
         for child in ast.iter_child_nodes(node):
-            visit(child, hidden and not isinstance(child, ast.FunctionDef))
+            inside = not isinstance(child, ast.FunctionDef)
+            visit(child, hidden and inside, loops if inside else ())
 
-    visit(tree, False)
+    visit(tree, False, ())
     return found
 
 
-def _says_all(iterable: ast.expr) -> bool:
-    """Is it a range of locals?"""
-    if not isinstance(iterable, ast.Call) or getattr(iterable.func, "id", "") != "range":
-        return False
-    return not any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in ast.walk(iterable))
+def _is_range(iterable: ast.expr) -> bool:
+    return isinstance(iterable, ast.Call) and getattr(iterable.func, "id", "") == "range"
 
 
-def _statement(code: CodeType, line: int) -> int:
-    if code.co_name == "<lambda>":  # one expression, wherever it was made
-        return line
-    found = _statements(code.co_filename).get(line, line)
-    if found == 0 or code.co_name in ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>"):
-        raise SyntaxError(f"{code.co_name}:{line} is in a loop that is not over a range of locals")
+def _statement(code: CodeType, line: int) -> Place:
+    if code.co_name in ("<lambda>", "<genexpr>"):  # one expression, wherever it was made
+        return line, ()
+    found = _statements(code.co_filename).get(line, (line, ()))
+    if found[0] == 0 or code.co_name in ("<listcomp>", "<setcomp>", "<dictcomp>"):
+        raise SyntaxError(f"{code.co_name}:{line} is in a loop that is not over a range")
     return found

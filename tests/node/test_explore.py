@@ -245,3 +245,32 @@ def test_what_others_threw_away_is_not_taken_for_an_access():
     finally:
         gc.set_threshold(*before)
     assert script.root.operation is None and script.root.outcome == 100
+
+
+def count_up(pair):
+    """A loop whose end is read from memory: how often it runs is part of where it stands."""
+    rounds = 0
+    for _ in range(pair.x):
+        fetch_add(pair, "y", 1)
+        rounds += 1
+    return rounds
+
+
+def test_a_loop_over_a_range_that_was_read():
+    pair = Pair.allocate()
+    pair.x = 2
+    assert outcomes([lambda: count_up(pair), lambda: count_up(pair)], "sc") == {(2, 2)}
+
+
+def test_a_generator_expression():
+    """What it has given so far is part of where the thread stands."""
+    pairs = [Pair.allocate() for _ in range(2)]
+
+    def look():
+        return sum(10 ** (1 - k) * load_acquire(pairs[k], "x") for k in (0, 1))
+
+    def store():
+        store_release(pairs[1], "x", 1)
+        store_release(pairs[0], "x", 1)
+
+    assert {seen for seen, _ in outcomes([look, store], "sc")} == {0, 1, 11}

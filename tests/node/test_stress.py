@@ -10,17 +10,9 @@ import numpy as np
 import pytest
 
 from headrace.node.blocks import NodeBlock
-from headrace.node.free_list import (
-    IDLE,
-    LISTED,
-    NO_UNIT,
-    new_free_list,
-    next_task,
-    on_done,
-    on_ready,
-    try_unit,
-)
-from headrace.node.parking import Lot, await_work, stop_all, wake_one
+from headrace.node.claims import IDLE, UnitState, announce, claim, release, release_listed
+from headrace.node.free_list import NO_UNIT, has_work, new_free_list, pick, put
+from headrace.node.parking import Lot, leave, park, prepare, wake_all, wake_one
 from headrace.node.pool import adopt, available, give, new_pool, take
 from headrace.node.port import (
     MARKER,
@@ -58,6 +50,7 @@ BOUND = 1 << 40
 class Flags:
     stop: i64 = line()
     trouble: i64 = line()
+    over: i64 = line()  # workers end
     done: i64 = line()
 
 
@@ -272,7 +265,13 @@ class Mail:
 
 
 @compiled
-def send(lot, units, boxes, count, flags, seed, rounds):
+def list_unit(lot, units, unit):
+    put(units, unit)
+    wake_one(lot)
+
+
+@compiled
+def send(lot, units, states, boxes, count, flags, seed, rounds):
     """Letters for random units."""
     for i in range(rounds):
         if load_relaxed(flags, "stop") != 0:
@@ -280,15 +279,15 @@ def send(lot, units, boxes, count, flags, seed, rounds):
         seed = (seed * 1103515245 + 12345) % (1 << 31)
         unit = seed // 64 % count
         fetch_add(boxes[unit], "sent", 1)
-        if on_ready(units, unit, 0) == LISTED:
-            wake_one(lot)
+        if announce(states[unit]):
+            list_unit(lot, units, unit)
         if seed // 8192 % 64 == 0:
             for _ in range(200):  # let the workers fall asleep now and then
                 pause()
 
 
 @compiled
-def run_unit(lot, units, box, unit, flags):
+def run_unit(lot, units, states, box, unit, flags):
     """Nobody else is in here with the same unit."""
     if box.running != 0:
         store_relaxed(flags, "trouble", 1)
@@ -298,54 +297,58 @@ def run_unit(lot, units, box, unit, flags):
     store_release(box, "read", box.read + some)
     box.runs += 1
     box.running = 0
-    if letters != box.read:
-        on_ready(units, unit, 0)  # more to do: to the back
-    if on_done(units, unit, 0, some, 0) == LISTED:
-        wake_one(lot)
+    if letters != box.read:  # more to do: to the back
+        release_listed(states[unit])
+        list_unit(lot, units, unit)
+    elif release(states[unit]):
+        list_unit(lot, units, unit)
 
 
 @compiled
-def work(lot, units, boxes, count, flags, rounds):
+def work(lot, units, states, boxes, flags, rounds):
     for i in range(rounds):
-        if load_acquire(units, "stop") != 0:
+        if load_acquire(flags, "over") != 0:
             return
-        unit, _ = next_task(units, 0)
-        if unit == NO_UNIT:
-            await_work(lot, units, 20, 1_000_000_000)
+        unit = pick(units)
+        if unit != NO_UNIT:
+            if claim(states[unit]):
+                run_unit(lot, units, states, boxes[unit], unit, flags)
             continue
-        run_unit(lot, units, boxes[unit], unit, flags)
-        other = (unit + 1) % count
-        if i % 5 == 0 and try_unit(units, other, 0):  # as if its port were full
-            run_unit(lot, units, boxes[other], other, flags)
+        ticket = prepare(lot)
+        if not has_work(units) and load_acquire(flags, "over") == 0:
+            park(lot, ticket, 1_000_000_000)
+        leave(lot)
 
 
 @pytest.mark.parametrize(("senders", "workers", "count"), [(1, 1, 2), (2, 2, 3), (1, 3, 1000)])
 def test_no_unit_is_forgotten(senders, workers, count):
-    lot, (units, states), flags = Lot.allocate(), new_free_list(count), Flags.allocate()
-    boxes = Mail.allocate(count)
-    send(lot, units, boxes, count, flags, 1, 0)
-    work(lot, units, boxes, count, flags, 0)
-    stop_all(Lot.allocate(), new_free_list(1)[0])
+    lot, units, flags = Lot.allocate(), new_free_list(count), Flags.allocate()
+    states, boxes = UnitState.allocate(count), Mail.allocate(count)
+    send(lot, units, states, boxes, count, flags, 1, 0)
+    work(lot, units, states, boxes, flags, 0)
+    wake_all(Lot.allocate())
     threads = [
-        threading.Thread(target=work, args=(lot, units, boxes, count, flags, BOUND))
+        threading.Thread(target=work, args=(lot, units, states, boxes, flags, BOUND))
         for _ in range(workers)
     ]
     for thread in threads:
         thread.start()
-    run(flags, *[(send, lot, units, boxes, count, flags, 5 + i, BOUND) for i in range(senders)])
+    given = lot, units, states, boxes, count, flags
+    run(flags, *[(send, *given, 5 + i, BOUND) for i in range(senders)])
     sent = [boxes[i].sent for i in range(count)]
 
     def found() -> tuple[list[int], set[int]]:
         """Letters read, and states: who was told of a letter that it had read runs once more."""
         return [boxes[i].read for i in range(count)], {states[i].state for i in range(count)}
 
-    give_up = time.perf_counter() + 10
+    give_up = time.perf_counter() + 30
     while found() != (sent, {IDLE}) and time.perf_counter() < give_up:
         time.sleep(0.001)
     assert found() == (sent, {IDLE})
-    stop_all(lot, units)
+    flags.over = 1
+    wake_all(lot)
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
     assert not any(thread.is_alive() for thread in threads)
     assert flags.trouble == 0 and lot.sleepers == 0
     assert sum(sent) > 100

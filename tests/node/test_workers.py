@@ -11,6 +11,7 @@ from hypothesis import given
 from tests.choices import Seeded, choices
 from tests.counts import count
 from tests.naive import naive, rows_of
+from tests.node.schedulers import scheduled
 from tests.pipelines import CAPACITIES, random_pipeline
 from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 
@@ -47,6 +48,9 @@ def _run(outputs, choose, *, compiled):
         building.RING, building.SPLIT_BLOCKS, engine.OWNERS, engine.INTERPRETED_RUN_NS = before
 
 
+HOW = ["near", "random", "swapped"]
+
+
 def _compare(choose, *, compiled, most_rows):
     outputs = random_pipeline(choose, most_rows=most_rows)
     if any(order_matters(output.node) for output in outputs):
@@ -63,14 +67,17 @@ def _compare(choose, *, compiled, most_rows):
     return True
 
 
-@given(choices())
-def test_random_pipelines(choose):
-    if _compare(choose, compiled=False, most_rows=25):
-        count("random pipelines in the workers' loop, interpreted")
+@pytest.mark.parametrize("how", HOW)
+@given(choose=choices())
+def test_random_pipelines(how, choose):
+    with scheduled(how):
+        if _compare(choose, compiled=False, most_rows=25):
+            count("random pipelines in the workers' loop, interpreted")
 
 
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("seed", range(12))
-def test_kernels_that_stall(seed, monkeypatch):
+def test_kernels_that_stall(seed, how, monkeypatch):
     """Every kernel waits at random: the others overtake it, and find full ports and empty pools.
     There are markers everywhere, also between the rows of a split and in splits without rows."""
     random = Seeded(seed)
@@ -82,8 +89,9 @@ def test_kernels_that_stall(seed, monkeypatch):
 
     slow = Life(False, call=stalling, MARKER_PERIOD=random.pick([100_000, 5_000_000]))
     monkeypatch.setattr(engine, "_life", lambda compiled: slow)
-    if _compare(random, compiled=False, most_rows=25):
-        count("random pipelines with stalls in their kernels")
+    with scheduled(how):
+        if _compare(random, compiled=False, most_rows=25):
+            count("random pipelines with stalls in their kernels")
 
 
 def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):
@@ -148,7 +156,9 @@ def edges_of(edges):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("seed", range(6))
-def test_random_pipelines_compiled(seed):
-    if _compare(Seeded(seed), compiled=True, most_rows=200):
-        count("random pipelines in the workers' loop, compiled")
+def test_random_pipelines_compiled(seed, how):
+    with scheduled(how):
+        if _compare(Seeded(seed), compiled=True, most_rows=200):
+            count("random pipelines in the workers' loop, compiled")

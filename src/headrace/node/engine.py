@@ -103,6 +103,7 @@ class NodeEngine:
         self._made: list[Any] = []  # the Workers of all threads
         self._prepare()
         self._lock = threading.RLock()
+        self._swapping = threading.Lock()  # of schedulers, or of lives: one after the other
         self._control, self._control_lock = self._worker(CONTROL), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
@@ -152,10 +153,16 @@ class NodeEngine:
 
         `scheduler` has `hooks` and `memory`, as `Near` has.
         """
-        with self._lock:
-            self.check()
-            old, self._scheduler = self._record.workers.hooks, scheduler
-            self._record.workers.hooks = new = self._hooks(scheduler)
+        with self._swapping:
+            with self._lock, self.hosts.engine_entered():
+                self.check()
+                old, self._scheduler = self._record.workers.hooks, scheduler
+                new = self._hooks(scheduler)
+                self.life.put_in_force(self._record.workers, new)
+            self._move_until_adopted(old, new)
+
+    def _move_until_adopted(self, old: int, new: int) -> None:
+        """Let no unit stay in the old scheduler."""
         mover = self._worker(CONTROL)
         self._made.remove(mover)
         mover.hooks = old
@@ -184,9 +191,8 @@ class NodeEngine:
 
     def suspend(self, workers: int) -> None:
         """Let only so many workers run; the others give back what they have begun, and sleep."""
-        self._record.active = max(1, min(workers, self.workers))
         with self.hosts.engine_entered():
-            self.life.wake_all(self._record)
+            self.life.let_work(self._record, max(1, min(workers, self.workers)))
 
     @property
     def is_warm(self) -> bool:
@@ -393,13 +399,15 @@ class NodeEngine:
             thread.start()
 
     def _warm(self) -> None:
-        """Let the workers go over to the compiled loop, as soon as there is one.
-
-        All of them come out first: the two lives have their own ways to be atomic. Each goes on
-        with what is on its stack.
-        """
+        """Let the workers go over to the compiled loop, as soon as there is one."""
         if not loop().await_machine_code(lambda: self._closed):
             return
+        with self._swapping:
+            self._go_over()
+
+    def _go_over(self) -> None:
+        """All workers come out first: the two lives have their own ways to be atomic. Each goes on
+        with what is on its stack."""
         self._record.leaving = 1
         for thread in self._threads:
             while thread.is_alive() and not self._closed:

@@ -20,9 +20,19 @@ from .loop import loop
 from .pace import Pace, start_pace
 from .pool import Pool
 from .reading import fill_copied, fill_mixed
-from .schedulers.hooks import AWAIT, RUN, EngineRecord, Worker, adopt, list_unit, next_unit, ready
+from .schedulers.hooks import (
+    AWAIT,
+    RUN,
+    EngineRecord,
+    Worker,
+    adopt,
+    list_unit,
+    next_unit,
+    put_in_force,
+    ready,
+)
 from .splits import ChannelFeed, make_offer
-from .worker import ask_hook, stop_all, wake_everybody, work
+from .worker import ask_hook, let_work, stop_all, wake_everybody, work
 
 
 class Life:
@@ -39,8 +49,9 @@ class Life:
     def _begin(self) -> None:
         self.work, self.ready = self.of(work), self.of(ready)
         self.stop_all, self.wake_all = self.of(stop_all), self.of(wake_everybody)
+        self.let_work = self.of(let_work)
         self.adopt, self.next_unit = self.of(adopt), self.of(next_unit)
-        self.list_unit = self.of(list_unit)
+        self.list_unit, self.put_in_force = self.of(list_unit), self.of(put_in_force)
         self.let_go, self.make_offer = self.of(let_go), self.of(make_offer)
 
     def become_compiled(self) -> None:

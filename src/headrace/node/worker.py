@@ -52,7 +52,14 @@ from headrace.node.unit import (
     STARVED,
     Unit,
 )
-from headrace.stage.memory.atomics import load_acquire, load_relaxed, pause, store_relaxed, store_sc
+from headrace.stage.memory.atomics import (
+    load_acquire,
+    load_relaxed,
+    load_sc,
+    pause,
+    store_relaxed,
+    store_sc,
+)
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
 
@@ -203,11 +210,18 @@ def sit_out(worker, engine):
     call(hooks.give_back, asked(worker, hooks).address)
     ring(Desk(worker.desk).lot, 1)
     ticket = prepare(engine.bench)
-    active = load_acquire(engine, "active")
-    stop = load_acquire(Desk(worker.desk), "stop")
+    active = load_sc(engine, "active")
+    stop = load_sc(Desk(worker.desk), "stop")
     if worker.number >= active and stop == 0:
         park(engine.bench, ticket, LONGEST_SLEEP)
     leave(engine.bench)
+
+
+@compiled
+def let_work(engine, workers):
+    """Suspend the workers from a number on, and let the others go on."""
+    store_sc(engine, "active", workers)
+    wake_everybody(engine)
 
 
 @compiled

@@ -17,7 +17,8 @@ worker, how long, and who reads what was just written.
 **Changing it.** Workers find the set through one pointer. A new set takes effect at once; each
 worker gives back to the old one what that kept for it before it adopts the new one, and the control
 thread moves what lies in the old one to the new one until all workers have adopted it, and once
-more then: a worker in a long run may still list units where it began.
+more then: a worker in a long run may still list units where it began. Threads of another desk adopt
+nothing; they look after they have listed a unit, and list it again where there is a new set.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from headrace.node.free_list import NO_UNIT
 from headrace.node.parking import Lot, wake_one
 from headrace.node.permits import NOBODY, Permits, take_permit, wait_for_permit
 from headrace.node.unit import Unit
-from headrace.stage.memory.atomics import load_acquire, load_sc, store_release
+from headrace.stage.memory.atomics import fetch_add, load_acquire, load_sc, store_release, store_sc
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64, line, record
 
@@ -70,6 +71,7 @@ class Desk:
     """Where threads find units: that of the workers, and that of the host."""
 
     hooks: i64 = line()  # the Hooks in force; written by the control thread
+    changes: i64 = line()  # of them; updated by all who must not miss one
     stop: i64 = line()  # written by the control thread, once
     lot: Lot = line()  # where they sleep
 
@@ -130,11 +132,34 @@ def adopt(worker):
 
 
 @compiled
+def put_in_force(desk, hooks):
+    """By the control thread: workers find another set of hooks from now on."""
+    store_sc(desk, "hooks", hooks)  # as the last scan before a sleep looks at it
+    fetch_add(desk, "changes", 1)
+
+
+@compiled
 def list_unit(worker, unit, how):
     """Give a unit that is LISTED to the scheduler, and wake a thread for it if that makes sense."""
     engine = EngineRecord(worker.engine)
     desk = engine.hosts if Unit(engine.units)[unit].hosted != 0 else engine.workers
-    known = worker.hooks if worker.desk == desk.address else load_acquire(desk, "hooks")
+    if worker.desk == desk.address:
+        tell(worker, desk, worker.hooks, unit, how)
+        return
+    hooks = load_acquire(desk, "hooks")
+    while True:
+        tell(worker, desk, hooks, unit, how)
+        # An update: either who moves units from an old scheduler sees this one, or we see the new
+        # one. Where both happens the unit is proposed twice, which does no harm.
+        fetch_add(desk, "changes", 0)
+        known, hooks = hooks, load_acquire(desk, "hooks")
+        if hooks == known:
+            return
+
+
+@compiled
+def tell(worker, desk, known, unit, how):
+    """Let a scheduler know of a unit."""
     hooks = Hooks(known)
     turn = asked(worker, hooks)
     turn.unit, turn.how = unit, how
