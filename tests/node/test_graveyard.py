@@ -78,9 +78,14 @@ def tidy(engine, memory, numbers, looks):
 def ending(looks=2, are_home=NodeEngine._are_home, **bugs):
     states, memory = UnitState.allocate(2), Memory.allocate()
     states[0].state = RUNNING
-    alive = SimpleNamespace(is_alive=lambda: True)
+    alive, running = SimpleNamespace(is_alive=lambda: True), SimpleNamespace(are_alive=True)
     engine = SimpleNamespace(
-        _threads=[alive], _states=States(states), are_home=interpreted(are_home)
+        _threads=[alive],
+        _closed=False,
+        hosts=running,
+        table=[SimpleNamespace(hosted=0)] * 2,
+        _states=States(states),
+        are_home=interpreted(are_home),
     )
     first, second = interpreted(run_first, **bugs), interpreted(run_second, **bugs)
     numbers = (1, 0)  # the second one is looked at before the first one makes it ready
@@ -109,8 +114,8 @@ def test_looking_once_is_found(found):
 def test_a_look_that_forgets_listed_units_is_found(found):
     bug = planted(
         NodeEngine._are_home,
-        "return all(self._states[number].state == IDLE for number in numbers)",
-        "return all(not self._states[number].state & RUNNING for number in numbers)",
+        "self._states[number].state == IDLE\n",
+        "not self._states[number].state & RUNNING\n",
     )
     failures = found(*ending(are_home=bug), models=("tso", "sc"))
     assert set(failures) == {"sc", "tso"} and "gone" in failures["sc"]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from headrace.node.blocks import NodeBlock
-from headrace.node.claims import IDLE, UnitState, announce, claim, release, release_listed
+from headrace.node.claims import IDLE, UnitState, announce, claim, release_listed
+from headrace.node.claims import release as release_claim
 from headrace.node.free_list import NO_UNIT, has_work, new_free_list, pick, put
 from headrace.node.parking import Lot, leave, park, prepare, wake_all, wake_one
 from headrace.node.pool import adopt, available, give, new_pool, take
@@ -300,7 +301,7 @@ def run_unit(lot, units, states, box, unit, flags):
     if letters != box.read:  # more to do: to the back
         release_listed(states[unit])
         list_unit(lot, units, unit)
-    elif release(states[unit]):
+    elif release_claim(states[unit]):
         list_unit(lot, units, unit)
 
 
