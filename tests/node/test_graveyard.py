@@ -116,6 +116,7 @@ def test_a_look_that_forgets_listed_units_is_found(found):
         NodeEngine._are_home,
         "self._states[number].state == IDLE\n",
         "not self._states[number].state & RUNNING\n",
+        RUNNING=RUNNING,
     )
     failures = found(*ending(are_home=bug), models=("tso", "sc"))
     assert set(failures) == {"sc", "tso"} and "gone" in failures["sc"]
