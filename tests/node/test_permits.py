@@ -1,0 +1,85 @@
+"""Permits for long runs over all interleavings: a unit that waits is not forgotten."""
+
+from tests.node.explore import planted
+
+from headrace.node.free_list import has_work, new_free_list
+from headrace.node.permits import (
+    NOBODY,
+    Permits,
+    give_permit,
+    take_permit,
+    wait_for_permit,
+    who_is_next,
+)
+from headrace.stage.memory.records import interpreted
+
+TAKEN = 100  # besides the numbers of units
+
+
+def run_long(permits, unit):
+    """A worker that has claimed a unit with long rows; gives the unit that is to be listed."""
+    allowed = take_permit(permits)
+    if allowed:
+        return TAKEN
+    return wait_for_permit(permits, unit)
+
+
+def give_back(permits):
+    """A worker whose long run is over."""
+    return give_permit(permits)
+
+
+def permits_for(count, workers):
+    waiting, permits = new_free_list(workers), Permits.allocate()
+    permits.left, permits.waiting = count, waiting.address
+    return permits, waiting
+
+
+def one_gives_others_want(wanting, **bugs):
+    """All permits are taken; one comes back while others want one."""
+    permits, waiting = permits_for(0, wanting)
+    want, give = interpreted(run_long, **bugs), interpreted(give_back, **bugs)
+    bodies = [lambda: give(permits)]
+    bodies += [lambda unit=unit: want(permits, unit) for unit in range(wanting)]
+
+    def check(results):
+        taken = results.count(TAKEN)
+        listed = [unit for unit in results if unit not in (TAKEN, NOBODY)]
+        assert len(listed) == len(set(listed)), "a unit was listed twice"
+        assert taken <= 1
+        assert listed or taken or not has_work(waiting), "a unit waits beside a permit"
+
+    return bodies, check
+
+
+def test_a_permit_that_comes_back_finds_who_waits(explored):
+    explored("a permit and a unit", *one_gives_others_want(1))
+    explored("a permit and two units", *one_gives_others_want(2), models=("tso", "sc"))
+
+
+def test_permits_are_counted():
+    permits, waiting = permits_for(2, 3)
+    assert [take_permit(permits) for _ in range(3)] == [True, True, False]
+    assert wait_for_permit(permits, 1) == NOBODY and has_work(waiting)
+    assert give_permit(permits) == 1 and permits.left == 1
+    assert give_permit(permits) == NOBODY and permits.left == 2
+
+
+def test_waiting_without_a_second_look_is_found(found):
+    bug = planted(wait_for_permit, "return who_is_next(permits)", "return NOBODY", NOBODY=NOBODY)
+    assert set(found(*one_gives_others_want(1, wait_for_permit=bug))) == {"sc", "tso", "weak"}
+
+
+def test_giving_without_a_look_is_found(found):
+    bug = planted(give_permit, "return who_is_next(permits)", "return NOBODY", NOBODY=NOBODY)
+    assert set(found(*one_gives_others_want(1, give_permit=bug))) == {"sc", "tso", "weak"}
+
+
+def test_looking_before_the_permit_is_back_is_found(found):
+    bug = planted(
+        give_permit,
+        'fetch_add(permits, "left", 1)\n    return who_is_next(permits)',
+        'unit = who_is_next(permits)\n    fetch_add(permits, "left", 1)\n    return unit',
+        who_is_next=who_is_next,
+    )
+    assert set(found(*one_gives_others_want(1, give_permit=bug))) == {"sc", "tso", "weak"}
