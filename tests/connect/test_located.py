@@ -103,7 +103,7 @@ except hr.plan.errors.DataError as error:
 
 def test_a_disk_that_takes_no_more(tmp_path):
     """A real one: the size of files is limited."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(hr.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, tmp_path / "out"],
         capture_output=True, text=True, env=environment, check=True,
@@ -222,7 +222,7 @@ def test_folders_are_made_while_others_remove_them(tmp_path, monkeypatch):
         return real(self, *given, **named)
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    staging.make_folder(tmp_path / "a" / "b")
+    staging.make_folders(tmp_path / "a" / "b")
     assert (tmp_path / "a" / "b").is_dir()
 
 

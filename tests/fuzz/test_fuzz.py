@@ -1,6 +1,7 @@
 """Damaged bytes at every way in: read, or refused with an error of ours, and never a crash."""
 
 import os
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,6 +10,8 @@ from tests.fuzz.run import Summary, fuzz, keep
 from tests.fuzz.targets import TARGETS, Target
 from tests.fuzz.worker import case
 
+import headrace
+
 CASES = 150  # for each target in CI; they take some seconds
 SOAK_SECONDS = 3600.0
 
@@ -16,9 +19,8 @@ SOAK_SECONDS = 3600.0
 @pytest.fixture(autouse=True)
 def found_by_workers(monkeypatch):
     """Workers are processes of their own, and import these very modules."""
-    import sys
-
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [os.getcwd(), *sys.path])))
+    places = [Path(__file__).parents[2], Path(headrace.__file__).parents[1]]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, places)))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -122,7 +122,7 @@ class Swapped(engine.NodeEngine):
         """As the engine does it; the last swap ends first."""
         self._over.set()
         super().close()
-        self._swapper.join(engine.JOIN_SECONDS)
+        self._swapper.join(engine.CLOSE_SECONDS)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ class Written:
             "ready_near": lambda worker, unit: self.told.append(unit),
             "let_go": lambda worker, block: self.home.append(block),
             "ready": lambda worker, unit: None,
+            "is_hosted": lambda worker, unit: False,
         }
         self.publish = interpreted(emit.publish, **swap)
         self.has_places = interpreted(has_places, **swap)

@@ -317,7 +317,7 @@ def test_file_systems_that_will_not_do(tmp_path, monkeypatch, lacks):
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StateError, match=r"cannot be made: File exists\n  fix"):
+    with pytest.raises(StateError, match=r"cannot be made: Not a directory\n  fix"):
         Checkpoint(tmp_path / "file" / "x")
 
 

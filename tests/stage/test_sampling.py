@@ -18,6 +18,7 @@ from headrace.stage.units import KernelUnit
 
 SECONDS = 60.0
 ROWS = 1000
+SAMPLED = 0.05  # samples are slices of a bounded run, of any number of rows
 EVENTS = pa.table({"t": np.arange(ROWS), "k": np.arange(ROWS) % 5, "n": np.arange(ROWS)})
 NAMES = pa.table({"k": [0, 1, 2, 3], "c": [7, 8, 7, 8]})
 UNIT = {"rows_in": 50_000, "rows_out": 12, "seconds": 0.006, "pending": 3, "starved": 1.0}
@@ -205,8 +206,8 @@ def test_a_job_tells_of_the_operators_inside_its_kernels(engine, monkeypatch):
     assert list(inside) == unit["operators"]
     assert inside["even"]["rows_in"] == unit["rows_in"]
     assert inside[name]["rows_out"] == unit["rows_out"]
-    assert inside["even"]["selectivity"] == pytest.approx(0.5, rel=1e-3)
-    assert inside["join_1"]["selectivity"] == pytest.approx(0.8, rel=1e-3)
+    assert inside["even"]["selectivity"] == pytest.approx(0.5, rel=SAMPLED)
+    assert inside["join_1"]["selectivity"] == pytest.approx(0.8, rel=SAMPLED)
     assert sum(e["seconds"] for e in inside.values()) == pytest.approx(unit["seconds"], rel=1e-6)
     assert job.progress().operators[name]["inside"].keys() == inside.keys()
     _no_thread_is_left()

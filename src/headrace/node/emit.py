@@ -152,12 +152,18 @@ def grow(worker, output, rows):
     """More rows in the open slice, for all readers. A hosted one is not told: it looks by itself
     after a moment (`wait_for_more`), and so calls Python for many rows instead of for few."""
     output.rows += rows
-    units, ports = Unit(EngineRecord(worker.engine).units), i64s(output.ports)
+    ports = i64s(output.ports)
     for k in range(output.count):
         port = Port(ports[k])
         publish_rows(port, rows, 0)
-        if units[port.consumer].hosted == 0:
+        if not is_hosted(worker, port.consumer):
             ready_near(worker, port.consumer)
+
+
+@compiled
+def is_hosted(worker, unit):
+    """Does a unit run on a thread of the host?"""
+    return Unit(EngineRecord(worker.engine).units)[unit].hosted != 0
 
 
 @compiled

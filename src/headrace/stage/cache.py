@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-COMPILED = ("headrace.stage", "headrace.node")  # the packages with compiled functions
+COMPILED = ("headrace.stage", "headrace.node", "headrace.dates")  # what has compiled functions
 # Packages that machine code depends on, and the files in which they say their release.
 RELEASES = (("numba", "_version.py"), ("llvmlite", "_version.py"), ("numpy", "version.py"))
 _PREFIX = "headrace_cached_"  # of the names in sys.modules
@@ -53,7 +53,7 @@ def version() -> str:
     16
     """
     parts = (
-        *(_sources(importlib.resources.files(package)) for package in COMPILED),
+        *(_sources(_place(name)) for name in COMPILED),
         sys.implementation.cache_tag,
         sys.version,
         *(_release(*file) for file in RELEASES),
@@ -72,8 +72,17 @@ def _release(package: str, file: str) -> str:
     return metadata.version(package)
 
 
+def _place(name: str) -> Any:
+    """The folder of a package, or the file of a module; without loading it."""
+    package, _, module = name.rpartition(".")
+    inside = importlib.resources.files(package)
+    return inside / module if (inside / module).is_dir() else inside / f"{module}.py"
+
+
 def _sources(place: Any) -> list[tuple[str, str]]:
     """The files of a package and of the packages inside it, by their digests."""
+    if place.is_file():
+        return [(place.name, hashlib.sha256(place.read_bytes()).hexdigest())]
     found = []
     for item in sorted(place.iterdir(), key=lambda item: item.name):
         if item.is_dir():

@@ -36,6 +36,8 @@ def sort_by_prefix(address, count, counters_address):
     >>> pairs[2 * at : 2 * at + 6].tolist()
     [-3, 1, 2, 2, 7, 0]
     """
+    if count == 0:  # a window without records may come before there is any memory for sorting
+        return 0
     pairs, counters = i64s(address), i64s(counters_address)
     clear_bytes(counters_address, COUNTERS * WORD_BYTES)
     for k in range(count):
@@ -45,7 +47,7 @@ def sort_by_prefix(address, count, counters_address):
     here, there = 0, count
     for digit in range(DIGITS):
         first = DIGIT * digit
-        if count > 0 and counters[first + digit_of(pairs[2 * here], digit)] == count:
+        if counters[first + digit_of(pairs[2 * here], digit)] == count:
             continue  # all have the same
         start = 0
         for value in range(DIGIT):
