@@ -274,7 +274,9 @@ def read_saved_rows(content: bytes) -> None:
     through_blocks(_from_ipc(content))
 
 
+@cache
 def state_lists() -> list[bytes]:
+    """A list that a shard has published; its snapshot is written once."""
     from headrace.spark.states import ShardState
 
     state = ShardState(folder() / "shard", 0)
