@@ -48,7 +48,7 @@ def _run(outputs, choose, *, compiled):
         building.RING, building.SPLIT_BLOCKS, engine.OWNERS, engine.INTERPRETED_RUN_NS = before
 
 
-HOW = ["near", "random", "swapped"]
+HOW = ["near", "random", pytest.param("swapped", marks=pytest.mark.soak)]
 
 
 def _compare(choose, *, compiled, most_rows):
