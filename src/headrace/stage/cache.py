@@ -28,7 +28,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-COMPILED = ("headrace.stage", "headrace.node", "headrace.dates")  # what has compiled functions
+COMPILED = ("headrace.stage", "headrace.node")  # the packages with compiled functions,
+COMPILED_MODULES = ("headrace.dates",)  # and modules outside of them
 # Packages that machine code depends on, and the files in which they say their release.
 RELEASES = (("numba", "_version.py"), ("llvmlite", "_version.py"), ("numpy", "version.py"))
 _PREFIX = "headrace_cached_"  # of the names in sys.modules
@@ -53,7 +54,8 @@ def version() -> str:
     16
     """
     parts = (
-        *(_sources(_place(name)) for name in COMPILED),
+        *(_sources(importlib.resources.files(package)) for package in COMPILED),
+        *map(_source_of, COMPILED_MODULES),
         sys.implementation.cache_tag,
         sys.version,
         *(_release(*file) for file in RELEASES),
@@ -72,17 +74,15 @@ def _release(package: str, file: str) -> str:
     return metadata.version(package)
 
 
-def _place(name: str) -> Any:
-    """The folder of a package, or the file of a module; without loading it."""
+def _source_of(name: str) -> str:
+    """The digest of a module's file, without loading it."""
     package, _, module = name.rpartition(".")
-    inside = importlib.resources.files(package)
-    return inside / module if (inside / module).is_dir() else inside / f"{module}.py"
+    content = importlib.resources.files(package).joinpath(f"{module}.py").read_bytes()
+    return hashlib.sha256(content).hexdigest()
 
 
 def _sources(place: Any) -> list[tuple[str, str]]:
     """The files of a package and of the packages inside it, by their digests."""
-    if place.is_file():
-        return [(place.name, hashlib.sha256(place.read_bytes()).hexdigest())]
     found = []
     for item in sorted(place.iterdir(), key=lambda item: item.name):
         if item.is_dir():
