@@ -180,7 +180,7 @@ def test_a_machine_that_stays_busy():
 def test_tasks_are_tried_again_in_local_mode(session):
     assert attempts(session.sparkContext) == 3  # as the tests' own session was asked to
     assert with_retries("local[*]") == "local[*,4]"
-    assert open_session("local[2]", None) is session
+    assert open_session("local[2]", None).sparkContext is session.sparkContext
     assert open_session("local[2,9]", None) is session
 
 
