@@ -181,7 +181,7 @@ def test_tasks_are_tried_again_in_local_mode(session):
     assert attempts(session.sparkContext) == 3  # as the tests' own session was asked to
     assert with_retries("local[*]") == "local[*,4]"
     assert open_session("local[2]", None).sparkContext is session.sparkContext
-    assert open_session("local[2,9]", None) is session
+    assert open_session("local[2,9]", None).sparkContext is session.sparkContext
 
 
 def test_spark_listens_to_this_machine_alone(session):

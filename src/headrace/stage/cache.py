@@ -75,9 +75,10 @@ def _release(package: str, file: str) -> str:
 
 
 def _source_of(name: str) -> str:
-    """The digest of a module's file, without loading it."""
-    package, _, module = name.rpartition(".")
-    content = importlib.resources.files(package).joinpath(f"{module}.py").read_bytes()
+    """The digest of a module's file, without loading it. It is looked for from here: where the code
+    was sent to a cluster, the package itself is only what unpacks it."""
+    _, _, module = name.rpartition(".")
+    content = Path(__file__).parents[1].joinpath(f"{module}.py").read_bytes()
     return hashlib.sha256(content).hexdigest()
 
 
