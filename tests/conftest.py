@@ -1,6 +1,7 @@
 """What all tests share: random-test profiles, the kernel cache, and which tests run at all."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ def kernel_cache():
         folder = Path(chosen).expanduser().resolve()
         folder.mkdir(parents=True, exist_ok=True)
         os.environ["HEADRACE_CACHE"] = str(folder)
+
+
+@pytest.fixture(autouse=True)
+def module_path(monkeypatch):
+    """Forget what a test added to the module path: `headrace run` puts its file's folder first."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 def pytest_collection_modifyitems(config, items):

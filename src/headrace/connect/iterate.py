@@ -37,8 +37,8 @@ class IteratorSource(Located):
     >>> source = IteratorSource({"n": n} for n in range(3))
     >>> source.schema()
     Schema(n: int64)
-    >>> source.open("0").poll(max_rows=2, timeout=0.1).rows.to_pylist()
-    [{'n': 0}, {'n': 1}]
+    >>> source.open("0").poll(max_rows=1, timeout=0.1).rows.to_pylist()
+    [{'n': 0}]
     """
 
     replayable = False

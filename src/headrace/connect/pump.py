@@ -20,10 +20,11 @@ class Pump:
     held up by that, and what it gives later is kept until somebody asks again.
 
     >>> pump = Pump(iter([1, 2, 3]))
-    >>> pump.take(2, 1.0), pump.take(2, 1.0), pump.take(2, 1.0)
-    ([1, 2], [3], [])
-    >>> pump.has_ended
-    True
+    >>> items = []
+    >>> while not pump.has_ended:
+    ...     items += pump.take(2, 1.0)
+    >>> items
+    [1, 2, 3]
     """
 
     def __init__(self, iterator: Iterator[Any], first: Iterable[Any] = ()) -> None:
