@@ -14,7 +14,7 @@ from tests.naive import Row, naive, rows_of
 from tests.user_functions import PROCESSES, TIMED
 
 from headrace.job import planned
-from headrace.plan.aggregates import merges_exactly
+from headrace.plan.accumulators import merges_exactly
 from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import WATERMARK, Source, walk
 from headrace.stage.blocks.arrow import to_arrow

@@ -9,13 +9,17 @@ from .expr import (
     col,
     concat,
     count,
+    first,
     from_millis,
     from_seconds,
     greatest,
+    last,
     least,
     lit,
     mean,
+    stddev,
     udf,
+    variance,
     when,
 )
 from .expr import hash_ as hash
@@ -48,7 +52,7 @@ from .plan.types import (
 )
 from .stream import Stream
 from .table import table
-from .time import duration, tumbling
+from .time import duration, session, sliding, tumbling
 
 __all__ = [
     "DataError",
@@ -70,6 +74,7 @@ __all__ = [
     "date",
     "duration",
     "explain",
+    "first",
     "float32",
     "float64",
     "from_millis",
@@ -80,6 +85,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "last",
     "least",
     "lit",
     "max",
@@ -88,13 +94,17 @@ __all__ = [
     "optional",
     "read",
     "run",
+    "session",
+    "sliding",
     "start",
+    "stddev",
     "string",
     "sum",
     "table",
     "timestamp",
     "tumbling",
     "udf",
+    "variance",
     "when",
 ]
 

@@ -23,12 +23,13 @@ from .plan.explain import explain_plan
 from .plan.expressions import Aggregate, Column, Expression
 from .plan.functions import Function
 from .plan.nodes import Node, Sink
-from .plan.nodes import Tumbling as PlannedWindow
 from .plan.planner import plan
 from .plan.schema import Schema
 from .plan.table import Table
 from .plan.types import DataType
-from .time import Length, Tumbling
+from .plan.windows.base import Window
+from .plan.windows.everything import Everything
+from .time import Length, Windows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -423,19 +424,38 @@ class Stream:
         """
         return Stream(build_keyed.with_watermark(self._node, column, bound, name))
 
-    def window(self, window: Tumbling, *, name: str | None = None) -> WindowedStream:
+    def window(self, window: Windows, *, name: str | None = None) -> WindowedStream:
         """Rows by window of their event time (and by key, if there is one): then call `agg`.
 
-        >>> from headrace.time import tumbling
-        >>> example(at=int).with_watermark("at", 5).window(tumbling(100))
-        WindowedStream(at: int64; time at; tumbling(100))
+        >>> from headrace.time import sliding
+        >>> example(at=int).with_watermark("at", 5).window(sliding(100, every=10))
+        WindowedStream(at: int64; time at; sliding(100 every 10))
         """
-        if not isinstance(window, Tumbling):
+        if not isinstance(window, Windows):
             raise Place("window", name).error(
                 f"{window!r} is not a window", 'use window(hr.tumbling("10s"))'
             )
-        planned = build_keyed.window(self._node, window.size, window.offset, name)
+        planned = build_keyed.window(self._node, window.kind, window.given, name)
         return WindowedStream(self, planned, name)
+
+    def agg(
+        self,
+        aggregates: Mapping[str, Agg] | None = None,
+        *,
+        reproducible: bool = True,
+        name: str | None = None,
+        **made: Agg,
+    ) -> Stream:
+        """One row for each key, or one for all rows: the key and these aggregates.
+
+        It comes when the sources have ended. Where they never end, use `window`.
+
+        >>> from headrace.expr import count, sum_
+        >>> example(user=str, price=float).key_by("user").agg(n=count(), spent=sum_("price"))
+        Stream(user: string, n: int64, spent: float64; key user)
+        """
+        given = {**(aggregates or {}), **made}
+        return WindowedStream(self, Everything(), name).agg(given, reproducible=reproducible)
 
     def late(self, *, name: str | None = None) -> Stream:
         """The rows that came too late for their window, of a stream that `agg` gave.
@@ -454,7 +474,7 @@ class WindowedStream:
 
     __slots__ = ("_name", "_stream", "_window")
 
-    def __init__(self, stream: Stream, window: PlannedWindow, name: str | None) -> None:
+    def __init__(self, stream: Stream, window: Window, name: str | None) -> None:
         self._stream, self._window, self._name = stream, window, name
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -473,6 +493,8 @@ class WindowedStream:
     ) -> Stream:
         """One row for each key and window: the key, `window_start`, and these aggregates.
 
+        Results of sessions have `window_end`, too.
+
         `reproducible=False` lets sums and means of floats be added up in any order, which is
         faster on many cores and may change the last digits.
 
@@ -489,7 +511,7 @@ class WindowedStream:
             if not isinstance(aggregate, Agg):
                 raise place.error(
                     f"{column}={aggregate!r} is not an aggregate",
-                    "use hr.count(), hr.sum(...), hr.mean(...), hr.min(...) or hr.max(...)",
+                    "use hr.count(), hr.sum(...), hr.mean(...), hr.min(...), hr.max(...), ...",
                 )
             found.append((column, aggregate.node))
         return Stream(

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stage.both import life
 
-import headrace as hr
 from headrace.plan.types import int64, string
 from headrace.stage.generate.stores import StoreLayout
 from headrace.stage.keyed_store import KeyedStore
@@ -67,9 +66,9 @@ def test_a_store_gives_everything_back():
 def test_windows_give_everything_back():
     account = Account.allocate()
     entry = store_functions(LAYOUT, None, False).entry
-    windows = OpenWindows(entry, hr.tumbling(10), keeps_text=True, account=account.address)
+    windows = OpenWindows(entry, keeps_text=True, account=account.address)
     for n in range(50):
-        windows.open(10 * n)
+        windows.open(10 * n, 10 * n + 10, 10 * n + 10)
     used = account.used
     windows.close([10 * n for n in range(45)])
     assert account.used < used and len(windows.stores) == 5

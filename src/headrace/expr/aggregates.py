@@ -78,3 +78,45 @@ def max_(of: Expr | str) -> Agg:
     Agg(max(price))
     """
     return Agg(Aggregate("max", column_or_name(of)))
+
+
+def first(of: Expr | str) -> Agg:
+    """The first value that is not null, by event time; of equal times, by the order of rows.
+
+    >>> first("price")
+    Agg(first(price))
+    """
+    return Agg(Aggregate("first", column_or_name(of)))
+
+
+def last(of: Expr | str) -> Agg:
+    """The last value that is not null, by event time; of equal times, by the order of rows.
+
+    >>> last("price")
+    Agg(last(price))
+    """
+    return Agg(Aggregate("last", column_or_name(of)))
+
+
+def variance(of: Expr | str, ddof: int = 1) -> Agg:
+    """The variance of the values that are not null; null where there are no more than `ddof`.
+
+    >>> variance("price")
+    Agg(variance(price, 1))
+    """
+    return Agg(Aggregate("variance", column_or_name(of), _ddof(ddof)))
+
+
+def stddev(of: Expr | str, ddof: int = 1) -> Agg:
+    """The standard deviation of the values that are not null: the root of `variance`.
+
+    >>> stddev("price", ddof=0)
+    Agg(stddev(price, 0))
+    """
+    return Agg(Aggregate("stddev", column_or_name(of), _ddof(ddof)))
+
+
+def _ddof(given: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise mistake(f"ddof={given!r} is not a number from 0 on", "1 for a sample, 0 for all")
+    return given

@@ -28,6 +28,8 @@ MOST_SITES = 3  # lines shown where several operators may be meant
 
 def explain_failure(kernel: Any, error: Exception) -> None:
     """Raise the error of a kernel's row as the user should see it."""
+    if kernel.is_firing:
+        _explain_window(kernel, error)
     row = kernel.failed_row()
     single = _one_row(kernel.block, row)
     real = _run_again(kernel, single) if kernel.is_compiled else error
@@ -36,6 +38,15 @@ def explain_failure(kernel: Any, error: Exception) -> None:
     for note in _notes(kernel, single, lines):
         real.add_note(note)
     raise real.with_traceback(_only_user(real.__traceback__)) from None
+
+
+def _explain_window(kernel: Any, error: Exception) -> None:
+    """The error of a window's result, which no single row is to blame for."""
+    node = kernel.chain.windowed
+    error.add_note(f"{IN_OPERATOR} {node.name}")
+    error.add_note(f"  at {node.site!r}")
+    error.add_note("  when the panes of a window were brought together")
+    raise error.with_traceback(None) from None
 
 
 def shortened(error: Exception) -> Exception:

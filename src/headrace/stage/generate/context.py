@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from headrace.plan.aggregates import accumulators
+from headrace.plan.accumulators import accumulators
 from headrace.plan.expression_types import can_fail
 from headrace.plan.expressions import Aggregate
 from headrace.plan.nodes import (
@@ -21,6 +21,7 @@ from headrace.plan.nodes import (
     Source,
     TableJoin,
     WindowAggregate,
+    visible,
 )
 from headrace.plan.schema import Schema
 
@@ -95,7 +96,7 @@ class Chain:
         """The columns of the late rows, if they are wanted."""
         if not self.late_wanted:
             return None
-        return next(n.schema for n in self.nodes if isinstance(n, OnTime))
+        return next(visible(n.schema) for n in self.nodes if isinstance(n, OnTime))
 
     def can_fail(self) -> bool:
         """Can a row raise an error?"""
@@ -139,7 +140,6 @@ class Context:
         self.chain = chain
         self.made = KernelText("", Resources())
         self.writer = Writer()
-        self.window_start: str | None = None  # of the row, once it is computed
         self.early_join: TableJoin | None = None  # whose matches are found before the row loop
         self.tests_lateness = False
         self._input = Layout.of(chain.input)
@@ -352,7 +352,7 @@ class Context:
             head.line("panes = Panes(task.panes)")
             if chain.gives_single_rows:
                 head.line("direct = task.direct != 0")
-            head.line("pane_start = NO_WINDOW")
+            head.line("pane_number = NO_WINDOW")
             head.line("store = Store(0)")
             head.line("epoch = 0")
             if self.made.uses_known:
