@@ -291,8 +291,9 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
             else:
                 windows = _windows_of(row[node.input.time], node.window)
             open_ = tuple(w for w in windows if watermark is None or w[1] > watermark)
-            parts.setdefault((open_[-1], len(windows) - len(open_), open_), []).append(row)
-        for (_, _, open_), members in sorted(parts.items(), key=lambda part: part[0]):
+            ended = len(windows) - len(open_)
+            parts.setdefault((windows[-1], windows[0], ended, open_), []).append(row)
+        for (*_, open_), members in sorted(parts.items(), key=lambda part: part[0]):
             by_key: dict[Any, list[Row]] = {}
             for row in members:
                 by_key.setdefault(key_of(row, node.key), []).append(row)

@@ -154,7 +154,8 @@ def _looks_at_order(node: Any) -> bool:
             e.needs_order for e in PROCESSES + TIMED if e.function.__name__ == node.function.name
         )
     if node.kind == "window":
-        return not merges_exactly(tuple(a for _, a in node.aggregates), node.rows)
+        exact = merges_exactly(tuple(a for _, a in node.aggregates), node.rows)
+        return not exact or any(a.kind in ("first", "last") for _, a in node.aggregates)
     return False
 
 

@@ -110,7 +110,8 @@ def _chosen(states: Sequence[OperatorState], shard: int, shards: int) -> Operato
     if "open" in states[0].header:
         ends: dict[int, list[int]] = {}
         for state in states:
-            ends |= dict(zip(state.header["open"], state.header["ends"], strict=True))
+            for pane, (first, last) in zip(state.header["open"], state.header["ends"], strict=True):
+                ends[pane] = [min(first, ends.get(pane, [first])[0]), last]
         header["open"] = sorted(ends)
         header["ends"] = [ends[pane] for pane in header["open"]]
         header["fresh"] = []

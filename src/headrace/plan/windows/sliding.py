@@ -1,9 +1,10 @@
 """Windows of equal length that overlap, by panes that they share.
 
-Panes are as long as all starts and ends of windows allow. Of a row that comes late, some windows
-may have ended and others not: it enters a pane of its own, which belongs only to those that have
-not. So the number of a pane is that of its place in time, times the most windows that a row can be
-in, plus how many of them had ended.
+Panes reach from each start or end of a window to the next one: there is one in each step, or two
+where the length of a window is no multiple of the step. Of a row that comes late, some windows may
+have ended and others not: it enters a pane of its own, which belongs only to those that have not.
+So the number of a pane is that of its place in time, times the most windows that a row can be in,
+plus how many of them had ended.
 """
 
 from __future__ import annotations
@@ -51,9 +52,14 @@ class Sliding(Window):
         return f"sliding({self.size} every {self.every}{offset})"
 
     @property
-    def _pane(self) -> int:
-        """The length of a pane."""
-        return math.gcd(self.size, self.every)
+    def _rest(self) -> int:
+        """How far an end of a window lies behind a start."""
+        return self.size % self.every
+
+    @property
+    def _parts(self) -> int:
+        """Panes in a step."""
+        return 2 if self._rest else 1
 
     @property
     def _most(self) -> int:
@@ -68,33 +74,45 @@ class Sliding(Window):
     @property
     def cells(self) -> tuple[int, int]:
         """See Window."""
-        return self._pane, self.offset % self._pane
+        length = math.gcd(self.size, self.every)
+        return length, self.offset % length
 
     @property
     def farthest(self) -> int:
         """See Window."""
-        return min(FARTHEST, FARTHEST // self._most * self._pane)
+        return min(FARTHEST, FARTHEST // (self._parts * self._most) * self.every)
 
     def pane(self, words: Words, time: str) -> str:
         """See Window."""
-        return f"(({time} - {self.offset}) // {self._pane} * {self._most})"
+        shifted = f"({time} - {self.offset})"
+        place = f"{shifted} // {self.every}"
+        if self._rest:
+            place = f"(2 * ({place}) + (0 if {shifted} % {self.every} < {self._rest} else 1))"
+        return f"({place} * {self._most})"
 
     def shortened(self, words: Words, pane: str, watermark: str) -> str:
         """See Window."""
-        ended = f"({watermark} - {self.first_end(words, pane)}) // {self.every} + 1"
-        return f"({pane} + max(0, {ended}))"
+        end = self.first_end(words, pane)  # a watermark before all times would overflow
+        ended = f"({watermark} - {end}) // {self.every} + 1 if {watermark} >= {end} else 0"
+        return f"({pane} + ({ended}))"
 
     def first_end(self, words: Words, pane: str) -> str:
         """See Window."""
-        end = f"({pane} // {self._most} + 1) * {self._pane}"  # of the pane
-        first = f"-(({self.size} - {end}) // {self.every})"  # the number of the window, rounded up
-        ended = f"{pane} % {self._most}"
-        return f"(({first} + {ended}) * {self.every} + {self.size + self.offset})"
+        second = f"{pane} // {self._most} % 2" if self._rest else "1"  # part of the step
+        number = f"{self._step(pane)} - {self.size // self.every} + {second}"
+        return self._end(f"({number} + {pane} % {self._most})")
 
     def last_end(self, words: Words, pane: str) -> str:
         """See Window."""
-        last = f"{pane} // {self._most} * {self._pane} // {self.every}"
-        return f"({last} * {self.every} + {self.size + self.offset})"
+        return self._end(self._step(pane))
+
+    def _step(self, pane: str) -> str:
+        """The number of the step that a pane lies in, and of the window that begins with it."""
+        return f"({pane} // {self._most * self._parts})"
+
+    def _end(self, number: str) -> str:
+        """The end of a window."""
+        return f"({number} * {self.every} + {self.size + self.offset})"
 
     def results(self, words: Words, end: str, measures: Mapping[str, str]) -> dict[str, str]:
         """See Window."""
