@@ -22,7 +22,7 @@ import headrace as hr
 from headrace import PipelineError, col
 from headrace.job import planned
 from headrace.plan.schema import Field, Schema
-from headrace.plan.types import float64, int64, optional, string, timestamp
+from headrace.plan.types import float64, int32, int64, optional, string, timestamp
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage
@@ -46,7 +46,7 @@ BOUND = 5
 def pipeline(choose: Choices, kind: str, channels: int = 1, most: int = 40) -> list:
     """The results of windows, and their late rows, over random rows."""
     time = optional(int64) if choose.chance(30) else int64
-    fields = {"t": time, "k": optional(string), "x": optional(int64), "f": float64}
+    fields = {"t": time, "k": optional(string), "x": optional(int32), "f": float64}
     schema = Schema(tuple(Field(name, of) for name, of in fields.items()))
     rows = tables(choose, schema, channels=channels, most=most, disorder=15)
     stream = hr.read.memory(rows, schema=schema, name="rows").with_watermark("t", BOUND)
@@ -200,7 +200,6 @@ def test_a_day_has_its_own_length():
         times = [day - dt.timedelta(days=1) + dt.timedelta(hours=h) for h in range(72)]
         stream = hr.read.memory({"t": times}).with_watermark("t", "0s")
         counted = stream.window(hr.tumbling("1d", zone="Europe/Berlin")).agg(n=hr.count())
-        assert [row["n"] for row in counted.head(10).to_pylist()][1:3] == [hours, 24][:2] or True
         assert hours in counted.head(10)["n"].to_pylist()
 
 

@@ -274,9 +274,12 @@ class Query:
             channel = SplitRecord(unit.record.task).channel
             self._channels[unit.placed.stage].all[channel].explain()
         kernel = unit.kernel
-        kernel.block = self._view(unit.record.slice.block)
+        failed = kernel.compiled_advance
+        if not kernel.is_firing:
+            kernel.block = self._view(unit.record.slice.block)
+            failed = kernel.compiled_rows
         try:
-            kernel.compiled_rows(kernel.task.address)
+            failed(kernel.task.address)
         except Exception as error:
             explain_failure(kernel, error)
         raise AssertionError("a row that failed did not fail again")
