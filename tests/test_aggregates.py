@@ -28,7 +28,8 @@ whole = st.integers(-(2**63), 2**63 - 1)
 
 def over(values, kind, window, **aggregates):
     """Aggregates of values, two at each time, in order."""
-    rows = pa.table({"t": [k // 2 for k in range(len(values))], "x": pa.array(values, kind)})
+    times = pa.array([k // 2 for k in range(len(values))], pa.int64())
+    rows = pa.table({"t": times, "x": pa.array(values, kind)})
     stream = hr.read.memory(rows, name="rows").with_watermark("t", 0)
     return [stream.window(window).agg(aggregates).write.collect()]
 
@@ -116,7 +117,7 @@ texts = st.one_of(st.none(), st.sampled_from(["", "a", "a string that is not sho
 @given(rows=st.lists(st.tuples(st.integers(-3, 3), texts, st.sampled_from("ab")), max_size=40))
 def test_first_and_last_go_by_time(window, rows):
     columns = {
-        "t": [k // 3 + shift for k, (shift, _, _) in enumerate(rows)],
+        "t": pa.array([k // 3 + shift for k, (shift, _, _) in enumerate(rows)], pa.int64()),
         "x": pa.array([text for _, text, _ in rows], pa.string()),
         "k": pa.array([key for _, _, key in rows], pa.string()),
     }

@@ -435,7 +435,7 @@ class Stream:
             raise Place("window", name).error(
                 f"{window!r} is not a window", 'use window(hr.tumbling("10s"))'
             )
-        planned = build_keyed.window(self._node, window.kind, window.given, name)
+        planned = build_keyed.window(self._node, window.make, window.given, name)
         return WindowedStream(self, planned, name)
 
     def agg(

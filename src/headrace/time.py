@@ -13,7 +13,7 @@ import datetime as dt
 import functools
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -81,20 +81,25 @@ class Windows:
     """
 
     said: str
-    kind: type[Window]
+    make: Callable[..., Window]
     given: Mapping[str, Any]
 
     def __repr__(self) -> str:
         return self.said
 
 
-def _windows(name: str, kind: type[Window], *first: str, **given: Any) -> Windows:
-    """Windows by what was given; `first` are the names that need not be said."""
+def _windows(name: str, make: Callable[..., Window], unnamed: str = "", **given: Any) -> Windows:
+    """Windows by what was given; `unnamed` need not be said by its name."""
+    shown = [repr(value) if key == unnamed else f"{key}={value!r}" for key, value in given.items()]
+    return Windows(f"{name}({', '.join(shown)})", make, given)
+
+
+def _by_length(name: str, make: Callable[..., Window], unnamed: str = "", **given: Any) -> Windows:
+    """The same, of lengths only: a typing error is best reported where it was typed."""
     for value in given.values():
-        if isinstance(value, str) and kind is not Calendar:
-            duration(value)  # a typing error is best reported where it was typed
-    shown = [repr(value) if key in first else f"{key}={value!r}" for key, value in given.items()]
-    return Windows(f"{name}({', '.join(shown)})", kind, given)
+        if isinstance(value, str):
+            duration(value)
+    return _windows(name, make, unnamed, **given)
 
 
 def tumbling(size: Length, offset: Length = 0, *, zone: str | None = None) -> Windows:
@@ -111,7 +116,7 @@ def tumbling(size: Length, offset: Length = 0, *, zone: str | None = None) -> Wi
     by_calendar = isinstance(size, str) and _CALENDAR.fullmatch(size) is not None
     if zone is None and not by_calendar:
         shifted = {} if offset == 0 else {"offset": offset}
-        return _windows("tumbling", Tumbling, "size", size=size, **shifted)
+        return _by_length("tumbling", Tumbling.of, "size", size=size, **shifted)
     if not isinstance(size, str) or offset != 0:
         raise PipelineError(
             f"tumbling({size!r}, offset={offset!r}): windows of the calendar have no offset",
@@ -123,7 +128,7 @@ def tumbling(size: Length, offset: Length = 0, *, zone: str | None = None) -> Wi
         parse_every(size)
     except ExpressionError as error:
         raise PipelineError(error.what, site=caller_site(), fix=error.fix) from None
-    return _windows("tumbling", Calendar, "every", every=size, **named)
+    return _windows("tumbling", Calendar.of, "every", every=size, **named)
 
 
 def sliding(size: Length, every: Length, offset: Length = 0) -> Windows:
@@ -133,7 +138,7 @@ def sliding(size: Length, every: Length, offset: Length = 0) -> Windows:
     sliding('10s', every='1s')
     """
     shifted = {} if offset == 0 else {"offset": offset}
-    return _windows("sliding", Sliding, "size", size=size, every=every, **shifted)
+    return _by_length("sliding", Sliding.of, "size", size=size, every=every, **shifted)
 
 
 def session(gap: Length) -> Windows:
@@ -145,4 +150,4 @@ def session(gap: Length) -> Windows:
     >>> session(gap="30s")
     session(gap='30s')
     """
-    return _windows("session", Session, gap=gap)
+    return _by_length("session", Session.of, gap=gap)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,14 +84,14 @@ def _length(given: Any, time: DataType, what: str, place: Place) -> int:
 
 
 def window(
-    node: Node, kind: type[Window], given: Mapping[str, Any], name: str | None = None
+    node: Node, make: Callable[..., Window], given: Mapping[str, Any], name: str | None = None
 ) -> Window:
     """Check windows against the event-time column of a stream."""
     place = Place("window", name)
     if node.time is None:
         raise place.error(*_why_no_time(node))
     try:
-        return kind.of(node.schema[node.time], **given)
+        return make(node.schema[node.time], **given)
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
 

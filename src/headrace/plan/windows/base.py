@@ -16,9 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
-
-from ..types import DataType
+from typing import ClassVar, Protocol
 
 START, END = "window_start", "window_end"
 FARTHEST = 1 << 62  # times beyond it would overflow in windows
@@ -34,7 +32,11 @@ class Words(Protocol):
 
 @dataclass(frozen=True)
 class Window:
-    """A kind of windows, with its lengths in units of the time column."""
+    """A kind of windows, with its lengths in units of the time column.
+
+    Each has a class method `of(time, **given)`: it makes one for a type of time from what a user
+    gave, or raises an ExpressionError where that makes no sense.
+    """
 
     uses_time: ClassVar[bool] = True  # else all rows lie in one window, until the sources end
     merges: ClassVar[bool] = False
@@ -43,11 +45,6 @@ class Window:
     order: ClassVar[tuple[str, ...]] = (START,)  # in which windows are given out, before the key
     measures: ClassVar[tuple[tuple[str, str], ...]] = ()  # kept of rows' times: name and aggregate
     record_order: ClassVar[str] = ""  # the measure by which the records of a pane end
-
-    @classmethod
-    def of(cls, time: DataType, **given: Any) -> Window:
-        """From what a user gave, for a time column; an ExpressionError where it makes no sense."""
-        raise NotImplementedError
 
     @property
     def step(self) -> int:

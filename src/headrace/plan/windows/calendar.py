@@ -22,7 +22,7 @@ class Calendar(Window):
 
     @classmethod
     def of(cls, time: DataType, *, every: str, zone: str = "") -> Calendar:
-        """See Window."""
+        """From what a user gave (see Window)."""
         if time.name != "timestamp":
             raise ExpressionError(
                 f"a window of {every!r} by the calendar needs a timestamp, and the time is {time}",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from ..types import DataType
 from .base import Window, Words
 
 
@@ -18,11 +17,6 @@ class Everything(Window):
     columns: ClassVar[tuple[str, ...]] = ()
     time: ClassVar[str | None] = None
     order: ClassVar[tuple[str, ...]] = ()
-
-    @classmethod
-    def of(cls, time: DataType, **given: Any) -> Everything:
-        """See Window."""
-        return cls()
 
     def __str__(self) -> str:
         return "everything"

@@ -33,7 +33,7 @@ class Session(Window):
 
     @classmethod
     def of(cls, time: DataType, *, gap: Any) -> Session:
-        """See Window."""
+        """From what a user gave (see Window)."""
         return cls(positive_length(gap, time, "gap"))
 
     def __str__(self) -> str:

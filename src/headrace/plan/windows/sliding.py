@@ -32,7 +32,7 @@ class Sliding(Window):
 
     @classmethod
     def of(cls, time: DataType, *, size: Any, every: Any, offset: Any = 0) -> Sliding:
-        """See Window."""
+        """From what a user gave (see Window)."""
         length, step = positive_length(size, time, "size"), positive_length(every, time, "every")
         if step > length:
             raise ExpressionError(

@@ -20,7 +20,7 @@ class Tumbling(Window):
 
     @classmethod
     def of(cls, time: DataType, *, size: Any, offset: Any = 0) -> Tumbling:
-        """See Window."""
+        """From what a user gave (see Window)."""
         length = positive_length(size, time, "size")
         return cls(length, in_units_of(offset, time, "offset") % length)
 
