@@ -11,6 +11,7 @@ from headrace.plan.accumulators import Accumulator
 from headrace.plan.nodes import PANE, WATERMARK, WindowAggregate
 from headrace.plan.types import int64
 
+from ..task import MAIN
 from .aggregates import AggregateCode
 from .context import PREFETCH_AHEAD, bind_output, stop_when_full, write_row
 from .expressions import Resources
@@ -45,9 +46,9 @@ class _Advance:
         head, schema = Writer(), self.node.schema
         head.line("task = Task(task_address)")
         head.line("panes = Panes(task.panes)")
-        bind_output(head, "out", "task.output", "written", "room", schema)
+        bind_output(head, "out", MAIN, "written", "room", schema)
         if WATERMARK in schema.names:
-            head.line("may_mark(out)")
+            head.line("may_have_watermarks(out)")
         if self.resources.literals:
             head.line("literals = views(task.literals)")
         return head.text()
