@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .expr import Agg, Expr, named_nodes, plain
+from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
 from .habits import STREAM, WINDOWED, unknown
 from .plan import build, build_functions, build_keyed
 from .plan.checks import Place
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .write import Writer
 
 Output = str | Sequence[str] | Mapping[str, Any]
+SAMPLED = 1 << 32  # parts of all rows, of which `sample` takes some
 
 
 def _check(callable: Callable[..., Any], inputs: Sequence[DataType], **options: Any) -> Function:
@@ -222,6 +223,42 @@ class Stream:
                 f"{condition!r} is not a condition on columns", "use e.g. col('price') > 1"
             )
         return Stream(build.filter(self._node, condition.node, _check, name))
+
+    def split(self, condition: Expr, *, name: str | None = None) -> tuple[Stream, Stream]:
+        """The rows for which a condition is true, and all others: those where it is null, too.
+
+        >>> from headrace.expr import col
+        >>> cheap, dear = example(price=float).split(col("price") < 10)
+        """
+        chosen = self.filter(condition, name=name)
+        other = None if name is None else f"{name}.others"
+        return chosen, self.filter(~condition.fill_null(False), name=other)
+
+    def sample(
+        self,
+        fraction: float,
+        *,
+        by: str | Sequence[str] | None = None,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> Stream:
+        """About this share of the rows: the same rows in every run and on every engine.
+
+        Rows are chosen by a hash of all their columns, or of those named in `by`: rows that are
+        equal there are chosen together. Another `seed` chooses others.
+
+        >>> example(user=str, price=float).sample(0.1, by="user")
+        Stream(user: string, price: float64)
+        """
+        place = Place("sample", name)
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+            raise place.error(f"the fraction {fraction!r} is not a number", "sample(0.1)")
+        if not 0 <= fraction <= 1:
+            raise place.error(f"the fraction {fraction!r} is not from 0 to 1", "sample(0.1)")
+        named = [by] if isinstance(by, str) else list(self.schema.names if by is None else by)
+        columns = [col(place.existing(column, self.schema)) for column in named]
+        chosen = hash_(lit(seed), *columns) % SAMPLED < round(fraction * SAMPLED)
+        return self.filter(chosen, name=name)
 
     def select(
         self, *columns: str | Expr | Mapping[str, Any], name: str | None = None, **made: Any
