@@ -346,6 +346,8 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
     match aggregate.kind:
         case "count":
             return len(values)
+        case "user":
+            return _by_functions(aggregate.argument, values)
         case "variance" | "stddev":
             return _spread(aggregate, values)
     if not values:
@@ -370,6 +372,14 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
         given = [evaluate(operand, row.__getitem__, schema) for row in part]
         total += functools.reduce(lambda a, b: a + b, [x for x in given if x is not None], 0.0)
     return total if aggregate.kind == "sum" else total / len(values)
+
+
+def _by_functions(custom: Any, values: list[Any]) -> Any:
+    state = custom.initial
+    for value in values:
+        made = custom.add.callable(*state, value)
+        state = made if isinstance(made, tuple) else (made,)
+    return custom.result.callable(*state)
 
 
 def _spread(aggregate: e.Aggregate, values: list[Any]) -> float | None:

@@ -130,6 +130,72 @@ def test_first_and_last_go_by_time(window, rows):
         assert_same(rows_of(one), other, ordered=False)
 
 
+# ---- users' own ----------------------------------------------------------------------------
+
+
+def extent(low, high, n, x):
+    return min(low, x), max(high, x), n + 1
+
+
+def both(low, high, n, other_low, other_high, other_n):
+    return min(low, other_low), max(high, other_high), n + other_n
+
+
+EXTENT = hr.aggregate(
+    init=(2**62, -(2**62), 0),
+    add=extent,
+    merge=both,
+    result=lambda low, high, n: (high - low) / n if n else None,
+)
+MEAN = hr.aggregate(
+    init=(0.0, 0),
+    add=lambda total, n, x: (total + x, n + 1),
+    merge=lambda total, n, more, m: (total + more, n + m),
+    result=lambda total, n: total / n if n > 0 else 0.0,
+)
+ANY = hr.aggregate(
+    init=(False,),
+    add=lambda any, x: any or x > 3,
+    merge=lambda a, b: a or b,
+    result=lambda any: any,
+)
+
+
+@windows
+@settings(max_examples=30)
+@given(values=st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=40))
+def test_aggregates_of_users(window, values):
+    outputs = over(values, pa.int64(), window, e=EXTENT("x"), any=ANY("x"), m=MEAN("x"))
+    assert check(outputs, capacity=7)
+    halves = next(iter(run_stages(*outputs, shards=2, capacity=5, batch=4).values()))
+    assert_same(rows_of(halves), naive(outputs)[0], ordered=True)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("engine", ["thread", "node"])
+def test_aggregates_of_users_on_engines(engine):
+    values = [None if k % 7 == 0 else k * 37 % 101 for k in range(500)]
+    window = hr.sliding(50, every=20)
+    (output,) = over(values, pa.int64(), window, e=EXTENT("x"), any=ANY("x"), m=MEAN("x"))
+    hr.run(output, engine=engine)
+    assert_same(rows_of(output.result()), naive([output])[0], ordered=True)
+
+
+def test_mistakes_in_aggregates_of_users():
+    rows = hr.read.memory({"t": [1], "x": [1], "s": ["a"]}).with_watermark("t", 0)
+    windowed = rows.window(hr.tumbling(1))
+    parts = {"merge": both, "result": lambda low, high, n: n}
+    for made, said in (
+        (lambda: hr.aggregate(init=("a",), add=extent, **parts), "is not a number"),
+        (lambda: hr.aggregate(init=(), add=extent, **parts), "keeps something"),
+        (lambda: hr.aggregate(init=(1,), add=3, **parts), "is not a function"),
+        (lambda: windowed.agg(e=EXTENT("s")), "take numbers and times, and values are string"),
+        (lambda: windowed.agg(e=hr.aggregate(init=(0,), add=extent, **parts)("x")), "extent"),
+    ):
+        with pytest.raises(PipelineError, match=said):
+            made()
+
+
 # ---- on engines, and mistakes --------------------------------------------------------------
 
 

@@ -52,13 +52,13 @@ class Product(AggregateKind):
     def initial(self, of):
         return {"product": "1"}
 
-    def add(self, kept, given, time, let):
+    def add(self, kept, given, time, code):
         return [Change("product", (f"multiply({kept['product'].word}, {given.word})",))]
 
-    def merge(self, kept, other, let):
-        return self.add(kept, other["product"], None, let)
+    def merge(self, kept, other, code):
+        return self.add(kept, other["product"], None, code)
 
-    def result(self, kept, let):
+    def result(self, kept, code):
         return Result(kept["product"].words)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from . import read
 from .expr import (
     Expr,
+    aggregate,
     coalesce,
     col,
     concat,
@@ -65,6 +66,7 @@ __all__ = [
     "Schema",
     "StateError",
     "Stream",
+    "aggregate",
     "binary",
     "bool_",
     "coalesce",

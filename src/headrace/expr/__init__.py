@@ -11,7 +11,7 @@ An expression computes nothing by itself: `filter`, `select`, `with_columns` and
 
 from __future__ import annotations
 
-from .aggregates import Agg, count, first, last, max_, mean, min_, stddev, sum_, variance
+from .aggregates import Agg, aggregate, count, first, last, max_, mean, min_, stddev, sum_, variance
 from .combine import (
     Case,
     Cases,
@@ -37,6 +37,7 @@ __all__ = [
     "Strings",
     "Times",
     "Udf",
+    "aggregate",
     "as_node",
     "coalesce",
     "col",

@@ -12,7 +12,7 @@ from .checks import Place
 from .derive import time_expression
 from .durations import in_units_of
 from .errors import PipelineError
-from .expression_types import ExpressionError, aggregate_type
+from .expression_types import ExpressionError, aggregate_type, type_of
 from .expressions import Aggregate, Column
 from .nodes import KeyBy, Late, MapBatches, Node, Union, Watermark, WindowAggregate, walk
 from .schema import Field, Schema
@@ -169,11 +169,23 @@ def _bound_aggregate(
     if made.operand is None:
         return made
     operand = bind(made.operand, node.schema, place.operator, place.site, check)
+
+    def checked(function: Callable[..., Any], inputs: Sequence[DataType], **options: Any) -> Any:
+        site = place.site
+        return check(
+            function, inputs, operator=place.operator, site=site, generator=False, **options
+        )
+
+    try:
+        argument = kind_of(made).bind(type_of(operand, node.schema), checked)
+    except ExpressionError as error:
+        raise place.error(error.what, error.fix) from None
+    made = replace(made, operand=operand, argument=argument)
     if not kind_of(made).needs_time:
-        return replace(made, operand=operand)
+        return made
     if node.time is None:
         raise place.error(f"{made} goes by event time, and there is none", _why_no_time(node)[1])
-    return replace(made, operand=operand, time=Column(node.time))
+    return replace(made, time=Column(node.time))
 
 
 def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -> Field:

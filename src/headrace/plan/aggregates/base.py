@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..functions import Function
 from ..types import DataType
 
 
@@ -33,9 +34,29 @@ class Held(Protocol):
         """The only one."""
         ...
 
+    @property
+    def valid(self) -> str | None:
+        """When it is not null; None: always."""
+        ...
+
 
 Fields = Mapping[str, Held]
-Let = Callable[[str], str]  # gives an expression a name
+
+
+class Code(Protocol):
+    """The kernel in the making."""
+
+    def let(self, expression: str) -> str:
+        """Give an expression a name."""
+        ...
+
+    def function(self, function: Function) -> str:
+        """The name of a user's function."""
+        ...
+
+    def received(self, given: str, kind: DataType) -> Held:
+        """What a user's function gave, as a value of a type."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -64,6 +85,11 @@ class Kind:
     def __init__(self, argument: Any = None) -> None:
         self.argument = argument
 
+    def bind(self, of: DataType | None, check: Callable[..., Function]) -> Any:
+        """The argument, once the type of values is known; `check(function, inputs)` gives users'
+        functions as a plan knows them."""
+        return self.argument
+
     def type(self, of: DataType | None) -> DataType:
         """The type of results over values of a type (None: over rows)."""
         raise NotImplementedError
@@ -80,14 +106,14 @@ class Kind:
         """Is the result the same, in whatever order fields are merged?"""
         return True
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, let: Let) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
         """A value that is not null (None: a row) enters."""
         raise NotImplementedError
 
-    def merge(self, kept: Fields, other: Fields, let: Let) -> list[Change]:
+    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """Other fields enter; they may have seen no value."""
         raise NotImplementedError
 
-    def result(self, kept: Fields, let: Let) -> Result:
+    def result(self, kept: Fields, code: Code) -> Result:
         """The result."""
         raise NotImplementedError

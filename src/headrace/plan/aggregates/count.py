@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..types import DataType, int64
-from .base import Change, Fields, Held, Kind, Let, Result
+from .base import Change, Code, Fields, Held, Kind, Result
 
 
 class Count(Kind):
@@ -17,14 +17,14 @@ class Count(Kind):
         """See Kind."""
         return (("count", int64),)
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, let: Let) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         return [Change("count", (f"{kept['count'].word} + 1",))]
 
-    def merge(self, kept: Fields, other: Fields, let: Let) -> list[Change]:
+    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """See Kind."""
         return [Change("count", (f"{kept['count'].word} + {other['count'].word}",))]
 
-    def result(self, kept: Fields, let: Let) -> Result:
+    def result(self, kept: Fields, code: Code) -> Result:
         """See Kind."""
         return Result(kept["count"].words)

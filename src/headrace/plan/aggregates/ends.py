@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..types import DataType, int64
-from .base import Change, Fields, Held, Kind, Let, Result
+from .base import Change, Code, Fields, Held, Kind, Result
 
 
 class End(Kind):
@@ -22,27 +22,27 @@ class End(Kind):
         assert of is not None
         return ("value", of.required), ("time", int64), ("count", int64)
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, let: Let) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None and time is not None
-        return self._taken(kept, given, time, "1", let)
+        return self._taken(kept, given, time, "1", code)
 
-    def merge(self, kept: Fields, other: Fields, let: Let) -> list[Change]:
+    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """See Kind."""
-        return self._taken(kept, other["value"], other["time"], other["count"].word, let)
+        return self._taken(kept, other["value"], other["time"], other["count"].word, code)
 
-    def _taken(self, kept: Fields, value: Held, time: Held, count: str, let: Let) -> list[Change]:
+    def _taken(self, kept: Fields, value: Held, time: Held, count: str, code: Code) -> list[Change]:
         nearer = f"{kept['count'].word} == 0 or {time.word} {self.sign} {kept['time'].word}"
-        taken = let(f"{count} > 0 and ({nearer})")
+        taken = code.let(f"{count} > 0 and ({nearer})")
         return [
             Change("value", value.words, taken),
             Change("time", time.words, taken),
             Change("count", (f"{kept['count'].word} + {count}",)),
         ]
 
-    def result(self, kept: Fields, let: Let) -> Result:
+    def result(self, kept: Fields, code: Code) -> Result:
         """See Kind."""
-        return Result(kept["value"].words, let(f"{kept['count'].word} > 0"))
+        return Result(kept["value"].words, code.let(f"{kept['count'].word} > 0"))
 
 
 class First(End):

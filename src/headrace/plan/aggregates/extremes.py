@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..types import DataType, int32, int64
-from .base import Change, Fields, Held, Kind, Let, Result
+from .base import Change, Code, Fields, Held, Kind, Result
 from .count import Count
 
 
@@ -38,18 +38,18 @@ class Extreme(Kind):
         stored = of if of.is_integer else int32 if of.name == "date" else int64
         return f"({stored.integer_range[0 if least else 1]})"
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, let: Let) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
-        counted = Count().add(kept, given, time, let) if "count" in kept else []
-        return [self._better(kept, given, None, let), *counted]
+        counted = Count().add(kept, given, time, code) if "count" in kept else []
+        return [self._better(kept, given, None, code), *counted]
 
-    def merge(self, kept: Fields, other: Fields, let: Let) -> list[Change]:
+    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """See Kind."""
-        counted = Count().merge(kept, other, let) if "count" in kept else []
-        return [self._better(kept, other["value"], other.get("count"), let), *counted]
+        counted = Count().merge(kept, other, code) if "count" in kept else []
+        return [self._better(kept, other["value"], other.get("count"), code), *counted]
 
-    def _better(self, kept: Fields, given: Held, count: Held | None, let: Let) -> Change:
+    def _better(self, kept: Fields, given: Held, count: Held | None, code: Code) -> Change:
         value = kept["value"]
         if value.type.is_text:
             better = f"compare_words({', '.join(given.words + value.words)}) {self.sign} 0"
@@ -62,11 +62,11 @@ class Extreme(Kind):
             better = f"{kept['count'].word} == 0 or {better}"
         if count is not None:
             better = f"{count.word} > 0 and ({better})"
-        return Change("value", given.words, let(better))
+        return Change("value", given.words, code.let(better))
 
-    def result(self, kept: Fields, let: Let) -> Result:
+    def result(self, kept: Fields, code: Code) -> Result:
         """See Kind."""
-        valid = let(f"{kept['count'].word} > 0") if "count" in kept else None
+        valid = code.let(f"{kept['count'].word} > 0") if "count" in kept else None
         return Result(kept["value"].words, valid)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..expressions import Aggregate
 from .base import Kind
 from .count import Count
+from .custom import UserDefined
 from .ends import First, Last
 from .extremes import Max, Min
 from .mean import Mean
@@ -21,6 +22,7 @@ KINDS: dict[str, type[Kind]] = {
     "last": Last,
     "variance": Variance,
     "stddev": Deviation,
+    "user": UserDefined,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..types import DataType, float64, int64
-from .base import Change, Fields, Held, Kind, Let, Result
+from .base import Change, Code, Fields, Held, Kind, Result
 
 HALF = 32  # bits: the sum of whole numbers is kept as that of their halves
 
@@ -31,7 +31,7 @@ class Mean(Kind):
         """See Kind."""
         return of is not None and of.is_integer
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, let: Let) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
         counted = Change("count", (f"{kept['count'].word} + 1",))
@@ -43,11 +43,11 @@ class Mean(Kind):
             counted,
         ]
 
-    def merge(self, kept: Fields, other: Fields, let: Let) -> list[Change]:
+    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """See Kind."""
         return [Change(name, (f"{kept[name].word} + {other[name].word}",)) for name in kept]
 
-    def result(self, kept: Fields, let: Let) -> Result:
+    def result(self, kept: Fields, code: Code) -> Result:
         """See Kind."""
         count = kept["count"].word
         if "total" in kept:
@@ -56,4 +56,4 @@ class Mean(Kind):
             high, low = kept["high"].word, kept["low"].word
             carried = f"float({high} + ({low} >> {HALF})) * {float(1 << HALF)}"
             total = f"({carried} + float({low} & {(1 << HALF) - 1}))"
-        return Result((let(f"{total} / max({count}, 1)"),), let(f"{count} > 0"))
+        return Result((code.let(f"{total} / max({count}, 1)"),), code.let(f"{count} > 0"))

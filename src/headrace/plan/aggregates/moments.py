@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..types import DataType, float64, int64
-from .base import Change, Fields, Held, Kind, Let, Result
+from .base import Change, Code, Fields, Held, Kind, Result
 
 
 class Variance(Kind):
@@ -25,36 +25,38 @@ class Variance(Kind):
         """See Kind."""
         return False
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, let: Let) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
-        value, count = let(f"float({given.word})"), let(f"{kept['count'].word} + 1")
-        away = let(f"{value} - {kept['mean'].word}")
-        mean = let(f"{kept['mean'].word} + {away} / {count}")
+        value, count = code.let(f"float({given.word})"), code.let(f"{kept['count'].word} + 1")
+        away = code.let(f"{value} - {kept['mean'].word}")
+        mean = code.let(f"{kept['mean'].word} + {away} / {count}")
         squares = f"{kept['squares'].word} + {away} * ({value} - {mean})"
         return [Change("count", (count,)), Change("mean", (mean,)), Change("squares", (squares,))]
 
-    def merge(self, kept: Fields, other: Fields, let: Let) -> list[Change]:
+    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """See Kind."""
         one, two = kept["count"].word, other["count"].word
-        count = let(f"{one} + {two}")
-        away = let(f"{other['mean'].word} - {kept['mean'].word}")
-        share = let(f"{two} / max({count}, 1)")
+        count = code.let(f"{one} + {two}")
+        away = code.let(f"{other['mean'].word} - {kept['mean'].word}")
+        share = code.let(f"{two} / max({count}, 1)")
         mean = f"{other['mean'].word} if {one} == 0 else {kept['mean'].word} + {away} * {share}"
         both = f"{kept['squares'].word} + {other['squares'].word}"
         squares = f"{both} + {away} * {away} * {one} * {share}"
         return [Change("count", (count,)), Change("mean", (mean,)), Change("squares", (squares,))]
 
-    def result(self, kept: Fields, let: Let) -> Result:
+    def result(self, kept: Fields, code: Code) -> Result:
         """See Kind."""
-        free = let(f"{kept['count'].word} - {self.argument}")
-        return Result((let(f"{kept['squares'].word} / max({free}, 1)"),), let(f"{free} > 0"))
+        free = code.let(f"{kept['count'].word} - {self.argument}")
+        return Result(
+            (code.let(f"{kept['squares'].word} / max({free}, 1)"),), code.let(f"{free} > 0")
+        )
 
 
 class Deviation(Variance):
     """The standard deviation: the root of the variance."""
 
-    def result(self, kept: Fields, let: Let) -> Result:
+    def result(self, kept: Fields, code: Code) -> Result:
         """See Kind."""
-        variance = super().result(kept, let)
-        return Result((let(f"float_sqrt({variance.words[0]})"),), variance.valid)
+        variance = super().result(kept, code)
+        return Result((code.let(f"float_sqrt({variance.words[0]})"),), variance.valid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..types import DataType, float64, int64
-from .base import Change, Fields, Held, Kind, Let, Result
+from .base import Change, Code, Fields, Held, Kind, Result
 from .count import Count
 
 
@@ -29,20 +29,20 @@ class Sum(Kind):
         """See Kind."""
         return of is not None and of.is_integer
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, let: Let) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
-        counted = Count().add(kept, given, time, let) if "count" in kept else []
+        counted = Count().add(kept, given, time, code) if "count" in kept else []
         return [_added(kept["total"], given.word), *counted]
 
-    def merge(self, kept: Fields, other: Fields, let: Let) -> list[Change]:
+    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """See Kind."""
-        counted = Count().merge(kept, other, let) if "count" in kept else []
+        counted = Count().merge(kept, other, code) if "count" in kept else []
         return [_added(kept["total"], other["total"].word), *counted]
 
-    def result(self, kept: Fields, let: Let) -> Result:
+    def result(self, kept: Fields, code: Code) -> Result:
         """See Kind."""
-        valid = let(f"{kept['count'].word} > 0") if "count" in kept else None
+        valid = code.let(f"{kept['count'].word} > 0") if "count" in kept else None
         return Result(kept["total"].words, valid)
 
 

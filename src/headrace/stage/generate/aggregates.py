@@ -15,9 +15,11 @@ from headrace.plan.aggregates.base import Change
 from headrace.plan.aggregates.kinds import kind_of
 from headrace.plan.expression_types import aggregate_type
 from headrace.plan.expressions import Aggregate
+from headrace.plan.functions import Function
 from headrace.plan.schema import Schema
+from headrace.plan.types import DataType
 
-from .expressions import Scope
+from .expressions import Resources, Scope
 from .stores import value_of
 from .values import zero
 from .writer import Value, Writer
@@ -37,7 +39,10 @@ class Update:
 class AggregateCode:
     """The code of all aggregates of one operator over records of a layout."""
 
-    def __init__(self, aggregates: tuple[tuple[str, Aggregate], ...], rows: Schema) -> None:
+    def __init__(
+        self, aggregates: tuple[tuple[str, Aggregate], ...], rows: Schema, resources: Resources
+    ) -> None:
+        self._resources = resources
         self.names = [name for name, _ in aggregates]
         self.aggregates = [aggregate for _, aggregate in aggregates]
         self.kinds = [kind_of(aggregate) for aggregate in self.aggregates]
@@ -68,7 +73,7 @@ class AggregateCode:
             valid = None if given is None else given.valid
 
             def add(kind=kind, kept=kept, given=given, time=time) -> list[Change]:
-                return kind.add(kept, given, time, scope.writer.let)
+                return kind.add(kept, given, time, self._code(scope.writer))
 
             updates.extend(_computed(scope.writer, kept, add, valid))
         _store(scope.writer, updates, room)
@@ -87,7 +92,7 @@ class AggregateCode:
             kept, given = _fields(parts, entry), {part.role: other(part) for part in parts}
 
             def merge(kind=kind, kept=kept, given=given) -> list[Change]:
-                return kind.merge(kept, given, writer.let)
+                return kind.merge(kept, given, self._code(writer))
 
             updates.extend(_computed(writer, kept, merge))
         _store(writer, updates, room, store)
@@ -98,14 +103,37 @@ class AggregateCode:
         for name, kind, parts, type_ in zip(
             self.names, self.kinds, self.fields, self.types, strict=True
         ):
-            result = kind.result(_fields(parts, entry), writer.let)
+            result = kind.result(_fields(parts, entry), self._code(writer))
             made[name] = Value(type_, result.words, result.valid)
         return made
+
+    def _code(self, writer: Writer) -> _Code:
+        return _Code(writer, self._resources)
 
     def field_of(self, name: str, role: str, entry: str) -> Value:
         """A field of a named aggregate, in a record."""
         parts = self.fields[self.names.index(name)]
         return _fields(parts, entry)[role]
+
+
+@dataclass(frozen=True)
+class _Code:
+    """The kernel in the making, as kinds of aggregates see it."""
+
+    writer: Writer
+    resources: Resources
+
+    def let(self, expression: str) -> str:
+        """Give an expression a name."""
+        return self.writer.let(expression)
+
+    def function(self, function: Function) -> str:
+        """The name of a user's function."""
+        return self.resources.function(function)
+
+    def received(self, given: str, kind: DataType) -> Value:
+        """What a user's function gave, as a value of a type."""
+        return Scope(self.writer, Schema(()), {}, self.resources).result(given, kind)
 
 
 def _fields(parts: Sequence[Accumulator], entry: str) -> dict[str, Value]:

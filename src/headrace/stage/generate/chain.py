@@ -90,7 +90,7 @@ def _stores(chain: Chain, made: KernelText) -> list[str]:
             parts += [record_text(layout), find_text(layout), insert_text(layout, {})]
         elif isinstance(node, WindowAggregate):
             layout = window_layout(node)
-            code = AggregateCode(node.aggregates, node.rows)
+            code = AggregateCode(node.aggregates, node.rows, made.resources)
             parts += [record_text(layout), find_text(layout)]
             parts += [insert_text(layout, code.initial()), order_text(layout, _end(node, code))]
     return parts

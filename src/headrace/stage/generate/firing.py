@@ -38,7 +38,7 @@ class _Advance:
 
     def __init__(self, node: WindowAggregate, resources: Resources) -> None:
         self.node, self.writer, self.layout = node, Writer(), window_layout(node)
-        self.code = AggregateCode(node.aggregates, node.rows)
+        self.code = AggregateCode(node.aggregates, node.rows, resources)
         self.resources, self.words = resources, Formulas(resources)
 
     def head(self) -> str:

@@ -16,7 +16,7 @@ from .writer import Value
 def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None:
     """Let a row, or a partial result, into its pane."""
     writer, layout = context.writer, window_layout(node)
-    code = AggregateCode(node.aggregates, node.rows)
+    code = AggregateCode(node.aggregates, node.rows, context.made.resources)
     pane = scope.column(PANE).word
     if context.chain.gives_single_rows:
         with scope.branch("if direct:"):
@@ -56,7 +56,7 @@ def _give_single_row(context: Context, scope: Scope, node: WindowAggregate) -> N
     """A row as the partial result of its pane and key: where keys hardly repeat, looking for
     them here only adds to what is done behind the exchange."""
     writer, layout = context.writer, window_layout(node)
-    code = AggregateCode(node.aggregates, node.rows)
+    code = AggregateCode(node.aggregates, node.rows, context.made.resources)
     writer.line(f"single = {layout.entry}(task.single)")
     first = code.initial()
     for part in code.parts:
