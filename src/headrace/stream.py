@@ -16,20 +16,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
-from .habits import STREAM, WINDOWED, unknown
+from .expr.functions import check_function
+from .habits import STREAM, unknown
 from .plan import build, build_functions, build_keyed
 from .plan.checks import Place
 from .plan.explain import explain_plan
-from .plan.expressions import Aggregate, Column, Expression
-from .plan.functions import Function
+from .plan.expressions import Column, Expression
 from .plan.nodes import Node, Sink
 from .plan.planner import plan
 from .plan.schema import Schema
 from .plan.table import Table
-from .plan.types import DataType
-from .plan.windows.base import Window
 from .plan.windows.everything import Everything
 from .time import Length, Windows
+from .windowed import WindowedStream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,14 +39,6 @@ if TYPE_CHECKING:
 
 Output = str | Sequence[str] | Mapping[str, Any]
 SAMPLED = 1 << 32  # parts of all rows, of which `sample` takes some
-
-
-def _check(callable: Callable[..., Any], inputs: Sequence[DataType], **options: Any) -> Function:
-    """Check a user function with the compiler, which is loaded only when there is one to check."""
-    from .stage.functions.checking import check
-
-    checked: Function = check(callable, inputs, **options)
-    return checked
 
 
 def example(**columns: Any) -> Stream:
@@ -222,7 +213,7 @@ class Stream:
             raise Place("filter", name).error(
                 f"{condition!r} is not a condition on columns", "use e.g. col('price') > 1"
             )
-        return Stream(build.filter(self._node, condition.node, _check, name))
+        return Stream(build.filter(self._node, condition.node, check_function, name))
 
     def split(self, condition: Expr, *, name: str | None = None) -> tuple[Stream, Stream]:
         """The rows for which a condition is true, and all others: those where it is null, too.
@@ -280,7 +271,9 @@ class Stream:
                 chosen.append((column.node.name, column.node))
             else:
                 chosen.append((column, Column(place.existing(column, self.schema))))
-        return Stream(build.select(self._node, [*chosen, *named_nodes(made, place)], _check, name))
+        return Stream(
+            build.select(self._node, [*chosen, *named_nodes(made, place)], check_function, name)
+        )
 
     def with_columns(
         self, columns: Mapping[str, Any] | None = None, *, name: str | None = None, **made: Any
@@ -292,7 +285,7 @@ class Stream:
         Stream(a: int64, b: int64)
         """
         named = named_nodes({**(columns or {}), **made}, Place("with_columns", name))
-        return Stream(build.with_columns(self._node, named, _check, name))
+        return Stream(build.with_columns(self._node, named, check_function, name))
 
     def drop(self, *columns: str, name: str | None = None) -> Stream:
         """All columns but these.
@@ -333,7 +326,7 @@ class Stream:
         Stream(total: int64, half: float64)
         """
         made = build_functions.map(
-            self._node, plain(function), output, _check, columns, carry, name
+            self._node, plain(function), output, check_function, columns, carry, name
         )
         return Stream(made)
 
@@ -356,7 +349,7 @@ class Stream:
         Stream(user: string, left: int64)
         """
         made = build_functions.flat_map(
-            self._node, plain(function), output, _check, columns, carry, name
+            self._node, plain(function), output, check_function, columns, carry, name
         )
         return Stream(made)
 
@@ -382,7 +375,7 @@ class Stream:
         Stream(user: string, total: float64; key user)
         """
         made = build_functions.process(
-            self._node, plain(function), state, output, _check, columns, name
+            self._node, plain(function), state, output, check_function, columns, name
         )
         return Stream(made)
 
@@ -504,55 +497,3 @@ class Stream:
         Stream(at: int64, user: string)
         """
         return Stream(build_keyed.late(self._node, name))
-
-
-class WindowedStream:
-    """A stream cut into windows, waiting for its aggregates."""
-
-    __slots__ = ("_name", "_stream", "_window")
-
-    def __init__(self, stream: Stream, window: Window, name: str | None) -> None:
-        self._stream, self._window, self._name = stream, window, name
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise unknown("a stream cut into windows", name, WINDOWED, dir(type(self)))
-
-    def __repr__(self) -> str:
-        return f"WindowedStream({repr(self._stream)[len('Stream(') : -1]}; {self._window})"
-
-    def agg(
-        self,
-        aggregates: Mapping[str, Agg] | None = None,
-        *,
-        reproducible: bool = True,
-        name: str | None = None,
-        **made: Agg,
-    ) -> Stream:
-        """One row for each key and window: the key, `window_start`, and these aggregates.
-
-        Results of sessions have `window_end`, too.
-
-        `reproducible=False` lets sums and means of floats be added up in any order, which is
-        faster on many cores and may change the last digits.
-
-        >>> from headrace.expr import count, max_
-        >>> from headrace.time import tumbling
-        >>> rows = example(at=int, user=str).with_watermark("at", 5).key_by("user")
-        >>> rows.window(tumbling(100)).agg(n=count(), last=max_("at")).schema
-        Schema(user: string, window_start: int64, n: int64, last: int64)
-        """
-        name = self._name if name is None else name
-        place = Place("agg", name)
-        found: list[tuple[str, Aggregate]] = []
-        for column, aggregate in {**(aggregates or {}), **made}.items():
-            if not isinstance(aggregate, Agg):
-                raise place.error(
-                    f"{column}={aggregate!r} is not an aggregate",
-                    "use hr.count(), hr.sum(...), hr.mean(...), hr.min(...), hr.max(...), ...",
-                )
-            found.append((column, aggregate.node))
-        return Stream(
-            build_keyed.aggregate(
-                self._stream.node, self._window, found, _check, reproducible, name
-            )
-        )

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ..durations import positive_length
 from ..types import DataType
-from .base import END, START, Window, Words
+from .base import END, FARTHEST, START, Window, Words
 
 FIRST, LAST = "__first", "__last"
 
@@ -38,6 +38,11 @@ class Session(Window):
 
     def __str__(self) -> str:
         return f"session({self.gap})"
+
+    @property
+    def farthest(self) -> int:
+        """See Window."""
+        return FARTHEST // 2  # the last end of a pane lies two gaps behind it
 
     def pane(self, words: Words, time: str) -> str:
         """See Window."""
