@@ -110,6 +110,7 @@ class _Advance:
                     writer.line("break")
                 self._ask_ahead("sequence[{}]", "store.given")
                 with writer.block("if behind != 0:"):
+                    self._look_behind()
                     self._go_over()
                 self._leave_if_full()
                 self._write(self._results("entry", "end"))
@@ -212,11 +213,21 @@ class _Advance:
             writer.line("task.place = 0")
             writer.line("task.firing += 1")
 
+    def _look_behind(self) -> None:
+        """Ask for the slots and records of the pane behind that are looked at soon."""
+        writer, far, near = self.writer, PREFETCH_AHEAD // 2, PREFETCH_AHEAD // 4
+        writer.line("further = Store(behind)")
+        with writer.block(f"if store.given + {far} < store.count:"):
+            writer.line(f"soon = {self._entry('store', f'sequence[store.given + {far}]')}")
+            writer.line("prefetch_slot(further.index, further.mask, soon.hash)")
+            writer.line(f"soon = {self._entry('store', f'sequence[store.given + {near}]')}")
+            where = "further.index, further.mask, further.chunks, further.chunk_shift"
+            writer.line(f"prefetch_entry({where}, soon.hash, {size_name(self.layout)})")
+
     def _go_over(self) -> None:
         """A record whose window goes on in the pane behind becomes part of the record there."""
         writer, window = self.writer, self.node.window
         keys = call_arguments(list(self._keys("entry").values()))
-        writer.line("further = Store(behind)")
         writer.line(f"number = window_find({', '.join(['further', 'entry.hash', *keys])})")
         with writer.block("if number >= 0:"):
             writer.line(f"later = {self._entry('further', 'number')}")
