@@ -29,6 +29,7 @@ class Panes:
     next_end: i64  # the end of the window that is over first
     spare: i64  # the first of the empty stores, which are linked by `next`; 0: there is none
     spares: i64  # how many there are
+    gathered: i64  # the store in which the panes of a window are brought together; 0: there is none
     partial: i64  # fixed: windows are given out as partial results, and stay open
     entry_size: i64  # fixed: of the records of a store,
     chunk_shift: i64  # and how they lie

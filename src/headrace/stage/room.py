@@ -30,6 +30,7 @@ from headrace.stage.panes import (
     lacks_pane,
     open_pane,
     panes_with,
+    spare_pane,
 )
 from headrace.stage.store import (
     CHUNK_BYTES,
@@ -383,11 +384,13 @@ def free_panes(panes):
         if slots[at] != 0:
             free_store(Store(slots[at]))
             give_memory(panes.account, slots[at])
+    if panes.gathered != 0:
+        spare_pane(panes, panes.gathered)
     while panes.spare != 0:
         free_spare(panes)
     give_memory(panes.account, panes.directory)
     give_memory(panes.account, panes.due)
-    panes.directory, panes.due, panes.count = 0, 0, 0
+    panes.directory, panes.due, panes.count, panes.gathered = 0, 0, 0, 0
 
 
 # ---- what a kernel asks for ------------------------------------------------------------------

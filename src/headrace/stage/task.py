@@ -65,7 +65,6 @@ class Task:
     due_count: i64  # or, as partial results, all
     firing: i64  # place in that list
     place: i64  # of the next record of the window that is being fired
-    gathered: i64  # the store in which the panes of a window are brought together
     order: i64  # scratch memory for sorting
     order_room: i64  # records it is large enough for
     ordered: i64  # where in it the sorted records lie; -1: not sorted yet

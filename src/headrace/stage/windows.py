@@ -62,9 +62,9 @@ def begin_firing(task, watermark):
 def next_window(task):
     """A window was given out: go on with the next one."""
     panes = Panes(task.panes)
-    if task.gathered != 0:
-        spare_pane(panes, task.gathered)
-        task.gathered = 0
+    if panes.gathered != 0:
+        spare_pane(panes, panes.gathered)
+        panes.gathered = 0
     pass_window(panes, task.due_count)
     give_out(task, panes, note_window(panes, task.watermark))
 

@@ -190,12 +190,12 @@ class _Advance:
     def _bring_together(self) -> None:
         """The records of all panes of a window, merged by key."""
         writer = self.writer
-        with writer.block("if task.gathered == 0:"):
+        with writer.block("if panes.gathered == 0:"):
             with writer.block("if panes.spare == 0:"):
                 writer.line("task.needs_spare = 1")
                 self._return("NEED_MEMORY")
-            writer.line("task.gathered = take_spare(panes)")
-        writer.line("store = Store(task.gathered)")
+            writer.line("panes.gathered = take_spare(panes)")
+        writer.line("store = Store(panes.gathered)")
         with writer.block("while task.firing < task.due_count:"):
             writer.line("pane = Store(i64s(task.due)[task.firing])")
             with writer.block("while task.place < pane.count:"):
