@@ -248,6 +248,54 @@ def json(
     )
 
 
+def csv(
+    path: str | os.PathLike[str],
+    *,
+    schema: Any = None,
+    header: bool = True,
+    delimiter: str = ",",
+    quote: str = '"',
+    nulls: str | Sequence[str] = "",
+    on_error: str = "fail",
+    watch: bool | Watch = False,
+    name: str | None = None,
+) -> Stream:
+    """Rows of CSV files; the columns that `schema` names, or all, in types that are guessed.
+
+    `path` and `watch` are those of `parquet`; in a folder, names that end in .csv or .tsv count.
+    The first line of a file names its columns; with `header=False` they are those of the schema.
+    The words of `nulls` are null where they are not quoted. Times are texts in ISO 8601, binary
+    values texts in base64. A line that is not right is an error that names file, line and column,
+    or is left out and counted with `on_error="skip"`.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = pathlib.Path(folder.name, "a.csv").write_text("user,n\\nann,1\\n")
+    >>> csv(folder.name)
+    Stream(user: optional(string), n: optional(int64))
+    >>> csv(folder.name, schema={"n": float})
+    Stream(n: float64)
+    >>> folder.cleanup()
+    """
+    from .connect.csv_files import CsvSource, csv_format
+
+    options: dict[str, Any] = {
+        "header": header,
+        "delimiter": delimiter,
+        "quote": quote,
+        "nulls": nulls,
+        "on_error": on_error,
+    }
+    return _stream(
+        "read.csv",
+        name,
+        lambda: (
+            _watched(path, csv_format(schema, **options), schema, watch)
+            or CsvSource(path, schema=schema, **options)
+        ),
+    )
+
+
 def kafka(
     servers: str | Iterable[str],
     topic: str,

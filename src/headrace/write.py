@@ -144,6 +144,19 @@ class Writer:
 
         return Output(self._node("write.json", name, lambda: JsonSink(path)))
 
+    def csv(
+        self, path: str | os.PathLike[str], *, delimiter: str = ",", name: str | None = None
+    ) -> Output:
+        """Into a folder of CSV files with a header each; each committed batch once, whole.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.csv("out/")
+        Output(csv out/)
+        """
+        from .connect.csv_sink import CsvSink
+
+        return Output(self._node("write.csv", name, lambda: CsvSink(path, delimiter=delimiter)))
+
     def sqlite(
         self, path: str | os.PathLike[str], table: str, *, name: str | None = None
     ) -> Output:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.connect.data import read_all
 
 import headrace as hr
-from headrace.connect import json_lines
+from headrace.connect import text_format
 from headrace.connect.json_decode import decode, decode_each
 from headrace.connect.json_lines import JsonSource
 from headrace.plan.errors import DataError
@@ -192,8 +192,8 @@ def test_lines_have_their_fate_alone(lines, others, kind):
 
 
 def test_how_long_a_line_may_be_does_not_depend_on_where_it_begins(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 16)
-    monkeypatch.setattr(json_lines, "LONGEST_LINE", 40)
+    monkeypatch.setattr(text_format, "CHUNK_BYTES", 16)
+    monkeypatch.setattr(text_format, "LONGEST", 40)
     for before in range(20):
         for length, fits in ((40, True), (41, False)):
             line = '{"n": "' + "x" * (length - 9) + '"}'
@@ -218,12 +218,12 @@ def test_a_bare_null_does_not_kill_the_process():
 
 
 def test_lines_longer_than_a_chunk_and_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 16)
+    monkeypatch.setattr(text_format, "CHUNK_BYTES", 16)
     text = "x" * 100
     made = source(tmp_path, f'{{"n": "{text}"}}\n{{"n": "y"}}', {"n": str})
     assert made.table()["n"].to_pylist() == [text, "y"]
     assert made.latest()["files"]["row"] == 2
-    monkeypatch.setattr(json_lines, "LONGEST_LINE", 50)
+    monkeypatch.setattr(text_format, "LONGEST", 50)
     with pytest.raises(
         DataError, match=r"a.json, line 1: longer than .*; is there one JSON object"
     ):

@@ -49,8 +49,8 @@ def decode(lines: Sequence[bytes], columns: Schema) -> pa.RecordBatch | None:
     if _is_taken_too_easily(chunk):
         return None
     wanted = columns if len(columns) else _NO_COLUMN
-    parsed_as = pa.schema({field.name: _parsed_as(field.type) for field in wanted})
-    options = pj.ParseOptions(explicit_schema=parsed_as, unexpected_field_behavior="ignore")
+    kinds = pa.schema({field.name: parsed_as(field.type) for field in wanted})
+    options = pj.ParseOptions(explicit_schema=kinds, unexpected_field_behavior="ignore")
     whole = pj.ReadOptions(use_threads=False, block_size=len(chunk) + 1)
     try:
         chunk.decode()  # Arrow does not look
@@ -60,7 +60,7 @@ def decode(lines: Sequence[bytes], columns: Schema) -> pa.RecordBatch | None:
         (batch,) = table.combine_chunks().to_batches()
         if not len(columns):
             return batch.select([])
-        arrays = [_converted(batch[field.name], field.type) for field in columns]
+        arrays = [converted(batch[field.name], field.type) for field in columns]
     except CONVERSION_ERRORS:
         return None
     if any(not field.type.nullable and has_nulls(a) for field, a in zip(columns, arrays)):
@@ -123,13 +123,14 @@ def _stored(value: Any) -> Any:
     return value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
-def _parsed_as(kind: DataType) -> pa.DataType:
+def parsed_as(kind: DataType) -> pa.DataType:
+    """The type in which Arrow is to parse texts that stand for values of a type."""
     if kind.is_time or kind.name == "binary":
         return pa.string()
     return pa.float64() if kind.is_float else kind.to_arrow()
 
 
-def _converted(column: pa.Array, kind: DataType) -> pa.Array:
+def converted(column: pa.Array, kind: DataType) -> pa.Array:
     """A column as it was parsed in its own type."""
     if kind.is_time:
         return times_of_texts(column, kind)
@@ -184,7 +185,7 @@ def _value(found: dict[str, Any], field: Field) -> Any:
         return stored(value, kind)
     except (ValueError, ExpressionError) as error:
         what = f"{_shortened(value)} is not a value of {kind.required}"
-        said = _cut(str(error)) if isinstance(value, int) else what  # a number may be too large
+        said = cut(str(error)) if isinstance(value, int) else what  # a number may be too large
         raise ValueError(f"column {field.name!r}: {said}") from None
 
 
@@ -197,8 +198,9 @@ def _of_text(value: Any, kind: DataType) -> Any:
 
 
 def _shortened(value: Any) -> str:
-    return _cut(repr(value))
+    return cut(repr(value))
 
 
-def _cut(said: str) -> str:
+def cut(said: str) -> str:
+    """The beginning of a text, for messages."""
     return said if len(said) <= SHOWN else f"{said[:SHOWN]}..."

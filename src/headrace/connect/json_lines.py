@@ -13,15 +13,13 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 
+from . import text_format
 from .files import FileSource, Selection
 from .json_decode import decode, decode_each
-from .paths import check_regular, not_readable, whole_path
+from .paths import open_bytes, whole_path
+from .text_format import BYTE_ORDER_MARK, TextFormat
 
-CHUNK_BYTES = 1 << 20  # how much is decoded at a time, which bounds the memory of a reader
 FEW_BYTES = 4096  # for less it takes longer to call Arrow's parser than to decode line by line
-LONGEST_LINE = 64 << 20
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-ON_ERROR = ("fail", "skip")
 
 
 class JsonSource(FileSource):
@@ -65,36 +63,15 @@ class JsonSource(FileSource):
         return self._json.skipped
 
 
-class JsonFormat:
-    """Files of JSON lines; one whose last line has no end is still being written."""
+class JsonFormat(TextFormat):
+    """Files of JSON lines."""
 
     kind = "json"
     endings: tuple[str, ...] = (".json", ".jsonl", ".ndjson")
 
-    def __init__(self, on_error: str = "fail") -> None:
-        if on_error not in ON_ERROR:
-            raise DataError(f"on_error={on_error!r}: use one of {', '.join(ON_ERROR)}")
-        self._on_error = on_error
-        self.skipped = 0
-
     def open(self, path: Path, name: str) -> JsonContent:
         """Open a file."""
         return JsonContent(path, name, self)
-
-    def unfinished(self, path: Path) -> str:
-        """A file that is whole is empty or ends with a newline."""
-        with open(path, "rb") as file:
-            if file.seek(0, os.SEEK_END):
-                file.seek(-1, os.SEEK_END)
-                return "" if file.read() == b"\n" else "a newline at its end"
-        return ""
-
-    def refuse(self, path: str, wrong: Sequence[tuple[int, str]]) -> None:
-        """Fail with the first line that is wrong, or count them."""
-        if wrong and self._on_error == "fail":
-            row, what = wrong[0]
-            raise DataError(f"{path}, line {row + 1}: {what}")
-        self.skipped += len(wrong)
 
 
 class JsonContent:
@@ -105,11 +82,7 @@ class JsonContent:
     def __init__(self, path: Path, name: str, form: JsonFormat) -> None:
         self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
-        check_regular(path)
-        try:
-            self._file = open(path, "rb")  # noqa: SIM115
-        except OSError as error:
-            raise not_readable(path, error) from None
+        self._file = open_bytes(path)
 
     def count(self) -> int:
         """How many lines there are."""
@@ -148,14 +121,14 @@ class JsonContent:
             if rows is not None:
                 return rows, numbers
         rows, good, wrong = decode_each(lines, columns)
-        self._format.refuse(self.path, [(numbers[i], what) for i, what in wrong])
+        self._format.refuse(self.path, [(numbers[i] + 1, what) for i, what in wrong])
         return rows, [numbers[i] for i in good]
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
         """Whole lines, some at a time, each with the number of lines before them."""
         self._file.seek(0)
-        first, rest = 0, self._file.read(CHUNK_BYTES).removeprefix(BYTE_ORDER_MARK)
-        while data := self._file.read(CHUNK_BYTES):
+        first, rest = 0, self._file.read(text_format.CHUNK_BYTES).removeprefix(BYTE_ORDER_MARK)
+        while data := self._file.read(text_format.CHUNK_BYTES):
             lines, end, part = rest.rpartition(b"\n")
             self._check_length(rest, first)
             if end:
@@ -171,8 +144,8 @@ class JsonContent:
     def _check_length(self, content: bytes, number: int) -> None:
         """The first line of a chunk can be one that came in many."""
         end = content.find(b"\n")
-        if (len(content) if end < 0 else end) > LONGEST_LINE:
+        if (len(content) if end < 0 else end) > text_format.LONGEST:
             raise DataError(
-                f"{self.path}, line {number + 1}: longer than {LONGEST_LINE >> 20} MiB; is "
+                f"{self.path}, line {number + 1}: longer than {text_format.LONGEST >> 20} MiB; is "
                 "there one JSON object per line?"
             )

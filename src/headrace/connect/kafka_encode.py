@@ -50,13 +50,22 @@ def _texts(field: Field, column: pa.Array) -> pa.Array:
         written = [None if t is None else json.dumps(t, ensure_ascii=False) for t in _list(texts)]
         return pa.array(written, pa.string())
     if kind.name == "binary":
-        values = _list(column.cast(pa.binary()))
-        coded = [None if v is None else base64.b64encode(v).decode() for v in values]
-        return _quoted(pa.array(coded, pa.string()))
+        return _quoted(texts_of_bytes(column))
     texts = column.cast(pa.string())
     if kind.is_float and not pc.all(pc.is_finite(column)).as_py():
         return pa.array([_SPECIAL_FLOATS.get(t, t) for t in _list(texts)], pa.string())
     return texts
+
+
+def texts_of_bytes(column: Any) -> pa.Array:
+    """Binary values in base64.
+
+    >>> texts_of_bytes(pa.array([b"x", None])).to_pylist()
+    ['eA==', None]
+    """
+    values = column.cast(pa.binary()).to_pylist()
+    coded = [None if value is None else base64.b64encode(value).decode() for value in values]
+    return pa.array(coded, pa.string())
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
