@@ -54,10 +54,11 @@ class CsvSink(FolderSink):
         path: str | os.PathLike[str],
         *,
         delimiter: str = ",",
+        mode: str = "append",
         keep_staged: float = DAY,
     ) -> None:
         self._dialect = Dialect(delimiter)
-        super().__init__(path, keep_staged=keep_staged)
+        super().__init__(path, mode=mode, keep_staged=keep_staged)
 
     def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
         return CsvWriter(path, Schema.of(schema), self._dialect)

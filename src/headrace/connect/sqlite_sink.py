@@ -66,7 +66,12 @@ class SqliteSink(StagedSink):
     ending = ".arrow"
 
     def __init__(
-        self, path: str | os.PathLike[str], table: str, *, keep_staged: float = DAY
+        self,
+        path: str | os.PathLike[str],
+        table: str,
+        *,
+        mode: str = "append",
+        keep_staged: float = DAY,
     ) -> None:
         text = local_path(path)
         if not text or text == ":memory:":
@@ -75,7 +80,8 @@ class SqliteSink(StagedSink):
             raise DataError(f"{table!r} cannot be the name of the table; choose another")
         self._table = table
         # each table by itself: batches of several sinks of a job have the same name
-        super().__init__(text, Path(f"{text}-staging", safe(table)), keep_staged=keep_staged)
+        staging = Path(f"{text}-staging", safe(table))
+        super().__init__(text, staging, mode=mode, keep_staged=keep_staged)
 
     def __str__(self) -> str:
         return f"{super().__str__()}, table {self._table}"
@@ -106,9 +112,25 @@ class SqliteSink(StagedSink):
                 "rows INTEGER NOT NULL, committed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
                 "PRIMARY KEY (target, batch)) WITHOUT ROWID"
             )
+            if self._mode != "append":
+                self._make_empty(database)
             database.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(self._table)} ({columns})")
             found = database.execute(f"PRAGMA table_info({_quoted(self._table)})").fetchall()
         self._check_table(schema, found)
+
+    def _make_empty(self, database: sqlite3.Connection) -> None:
+        """Remove the table of others, or refuse it; nothing if that was done before."""
+        mine = f"SELECT batch FROM {BATCHES} WHERE target = ?"
+        if any(self._is_of_job(name) for (name,) in database.execute(mine, (self._table,))):
+            return
+        there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND lower(name) = lower(?)"
+        if self._mode == "error":
+            if not database.execute(there, (self._table,)).fetchone():
+                return
+            if database.execute(f"SELECT 1 FROM {_quoted(self._table)} LIMIT 1").fetchone():
+                raise self._is_there("a row")
+        database.execute(f"DROP TABLE IF EXISTS {_quoted(self._table)}")
+        database.execute(f"DELETE FROM {BATCHES} WHERE target = ?", (self._table,))
 
     def _check_table(self, schema: Schema, found: list[tuple[Any, ...]]) -> None:
         """The table must have the columns, and no others that need a value."""

@@ -118,7 +118,7 @@ class SparkJob:
             return open_session(master, session).sparkContext.defaultParallelism
 
         self._identity, before = self._checkpoint.agree(self._stages, shards, cores)
-        self._sinks.open()
+        self._sinks.open(self._identity)
         if self._has_ended():
             return False
         spark = open_session(master, session)
