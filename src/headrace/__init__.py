@@ -45,6 +45,10 @@ from .plan.types import (
     optional,
     string,
     timestamp,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .stream import Stream
 from .table import table
@@ -95,6 +99,10 @@ __all__ = [
     "timestamp",
     "tumbling",
     "udf",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "when",
 ]
 

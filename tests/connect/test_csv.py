@@ -135,7 +135,7 @@ def test_types_are_guessed(tmp_path):
     content = (
         "i,f,b,d,t,s,nothing,time\n1,1.5,true,2024-01-31,2024-01-31T10:00:00,x,,10:00:00\n,,,,,,,\n"
     )
-    kinds = ["int64", "float64", "bool", "date", "timestamp", "string", "string", "string"]
+    kinds = ["int64", "float64", "bool", "date", "timestamp", "string", "string", "time"]
     made = source(tmp_path, content)
     assert [field.type for field in made.schema()] == [optional(SCALARS[kind]) for kind in kinds]
     assert made.table()["s"].to_pylist() == ["x", None]

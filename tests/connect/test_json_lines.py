@@ -121,6 +121,7 @@ def test_what_lies_outside_a_range_is_not_looked_at(tmp_path):
 VALUES = "0 -0 1 -0.0 1e2 1.5 1e-400 1e400 01 - NaN -NaN Inf -Infinity null true [] {} x".split()
 TEXTS = ["", "1", "\\u00e4", "\\ud800", "a\\nb", "ä", "NaN", "2024-01-01", "2024-01-01T10:00:00Z"]
 TEXTS += ["2024-01-01 10:00:00.123456+02:00", "0000-01-01", "2024-02-30", "eA==", "eA="]
+TEXTS += ["10:00", "10:00:00.5", "10:00:00Z", "24:00", "10"]
 SHAPES = ['{"n": %s}', ' {"m": [%s, {"n": 1}], "n":%s } ', '{"n": %s, "n": 1}', "%s", '{"n": %s}%s']
 
 

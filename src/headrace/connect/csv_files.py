@@ -34,8 +34,8 @@ class CsvSource(FileSource):
     Values may be quoted (`quote`, doubled inside of a value) and have newlines then. The words of
     `nulls`, not quoted, are null; where a column of texts may not be null, they are texts. Numbers
     and bools are what Arrow reads as such, times texts in ISO 8601 (UTC, if they have no zone),
-    binary values texts in base64. Lines without anything are passed over where a file has several
-    columns. Files are in UTF-8.
+    durations whole numbers of microseconds, binary values texts in base64. Lines without anything
+    are passed over where a file has several columns. Files are in UTF-8.
 
     A record with too few or too many values, or whose value for a column does not fit the type, is
     an error that names file, line and column; with `on_error="skip"` it is left out and counted in

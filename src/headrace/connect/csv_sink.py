@@ -15,7 +15,7 @@ from headrace.plan.schema import Field, Schema
 from .csv_files import CsvFormat
 from .csv_records import Dialect
 from .folder_sink import FolderSink
-from .iso import texts_of_times
+from .iso import is_iso, texts_of_times
 from .kafka_encode import texts_of_bytes
 from .staging import DAY, RowWriter
 
@@ -29,7 +29,8 @@ class CsvSink(FolderSink):
 
     The first line of every file names the columns. Texts are quoted, a null is nothing at all, and
     so is told from an empty text. Timestamps are written as `2024-01-31T12:00:00.000000Z`, dates as
-    `2024-01-31` (years 1 to 9999), binary values in base64. `read.csv` reads all of it back as it
+    `2024-01-31` (years 1 to 9999), times as `12:00:00.000000`, durations as whole numbers of
+    microseconds, binary values in base64. `read.csv` reads all of it back as it
     was.
 
     Guarantees: exactly-once, as long as a batch has one name for ever: a batch that is there is
@@ -111,13 +112,16 @@ class CsvWriter:
 
 
 def _written_as(field: Field) -> pa.DataType:
-    return pa.string() if field.type.is_time or field.type.is_text else field.type.to_arrow()
+    kind = field.type
+    if kind.name == "duration":
+        return pa.int64()
+    return pa.string() if is_iso(kind) or kind.is_text else kind.to_arrow()
 
 
 def _texts(field: Field, column: pa.ChunkedArray) -> Any:
     """A column as Arrow is to write it."""
-    if field.type.is_time:
+    if is_iso(field.type):
         return texts_of_times(field, column)
     if field.type.name == "binary":
         return texts_of_bytes(column)
-    return column
+    return column.cast(_written_as(field))

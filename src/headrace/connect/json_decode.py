@@ -24,7 +24,7 @@ from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType, string
 
 from .arrow import CONVERSION_ERRORS, has_nulls
-from .iso import time_of_text, times_of_texts
+from .iso import is_iso, time_of_text, times_of_texts
 
 SHOWN = 60  # characters of a wrong value in messages
 
@@ -125,14 +125,16 @@ def _stored(value: Any) -> Any:
 
 def parsed_as(kind: DataType) -> pa.DataType:
     """The type in which Arrow is to parse texts that stand for values of a type."""
-    if kind.is_time or kind.name == "binary":
+    if is_iso(kind) or kind.name == "binary":
         return pa.string()
+    if kind.name == "duration":
+        return pa.int64()
     return pa.float64() if kind.is_float else kind.to_arrow()
 
 
 def converted(column: pa.Array, kind: DataType) -> pa.Array:
     """A column as it was parsed in its own type."""
-    if kind.is_time:
+    if is_iso(kind):
         return times_of_texts(column, kind)
     if kind.name == "binary":
         texts = column.to_pylist()
@@ -180,7 +182,7 @@ def _value(found: dict[str, Any], field: Field) -> Any:
     if kind.is_float and isinstance(value, str) and value in _SPECIAL_FLOATS:
         return _SPECIAL_FLOATS[value]
     try:
-        if kind.is_time or kind.name == "binary":
+        if is_iso(kind) or kind.name == "binary":
             return _of_text(value, kind)
         return stored(value, kind)
     except (ValueError, ExpressionError) as error:

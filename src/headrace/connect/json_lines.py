@@ -28,8 +28,8 @@ class JsonSource(FileSource):
     In a folder, the files whose names end in .json, .jsonl or .ndjson are read, in the order of
     their names. JSON does not tell types, so a schema is needed; other members of the objects are
     left out, a member that is missing is null. Timestamps and dates are texts in ISO 8601 (UTC, if
-    they have no zone), binary values are texts in base64, and "NaN", "Infinity" and "-Infinity"
-    stand for these floats.
+    they have no zone), durations whole numbers of microseconds, binary values texts in base64, and
+    "NaN", "Infinity" and "-Infinity" stand for these floats.
 
     A line that is not an object, or whose value for a column does not fit the type, is an error
     that names file, line and column; with `on_error="skip"` it is left out and counted in

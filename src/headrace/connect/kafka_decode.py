@@ -15,7 +15,7 @@ from headrace.plan.types import DataType, binary, int32, int64, optional, timest
 
 from . import json_decode
 from .arrow import CONVERSION_ERRORS, as_table, conform
-from .iso import times_of_texts
+from .iso import is_iso, times_of_texts
 
 Values = Sequence[Any]  # the bytes of messages; None for a message without a value
 Decoder = Callable[[list[Any]], pa.RecordBatch]
@@ -174,15 +174,17 @@ class Json:
 
 
 def _parsed_as(kind: DataType) -> pa.DataType:
-    if kind.is_time:
+    if is_iso(kind):
         return pa.string()
+    if kind.name == "duration":
+        return pa.int64()
     return pa.float64() if kind.is_float else kind.to_arrow()
 
 
 def _converted(column: pa.Array, kind: DataType) -> pa.Array:
-    if kind.is_time:
+    if is_iso(kind):
         return times_of_texts(column, kind)
-    return column.cast(kind.to_arrow(), safe=False) if kind.name == "float32" else column
+    return column.cast(kind.to_arrow(), safe=kind.name != "float32")
 
 
 class Custom:

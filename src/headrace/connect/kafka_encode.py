@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
-from .iso import texts_of_times
+from .iso import is_iso, texts_of_times
 
 Encoder = Callable[[pa.RecordBatch], Sequence[bytes]]
 
@@ -22,7 +22,8 @@ _SPECIAL_FLOATS = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf":
 
 
 def json_texts(rows: pa.RecordBatch, schema: Schema) -> list[bytes]:
-    """One JSON object for each row: times as ISO 8601, bytes as base64, NaN as a text.
+    """One JSON object for each row: times as ISO 8601, durations as microseconds, bytes as base64,
+    NaN as a text.
 
     >>> rows = pa.record_batch({"user": ["ann", None], "n": [1, 2]})
     >>> json_texts(rows, Schema.of(rows.schema))
@@ -41,8 +42,10 @@ def json_texts(rows: pa.RecordBatch, schema: Schema) -> list[bytes]:
 def _texts(field: Field, column: pa.Array) -> pa.Array:
     """The values of a column in JSON; nulls stay null."""
     kind = field.type
-    if kind.is_time:
+    if is_iso(kind):
         return _quoted(texts_of_times(field, column))
+    if kind.name == "duration":
+        column = column.cast(pa.int64())
     if kind.name == "string":
         texts = column.cast(pa.string())
         if not pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPES)).as_py():
@@ -84,8 +87,10 @@ def _list(column: pa.Array) -> list[Any]:
 def keys_of(rows: pa.RecordBatch, key: Field) -> list[bytes | None]:
     """The column of keys as bytes; numbers and times as they are written in JSON."""
     column = rows.column(key.name)
-    if key.type.is_time:
+    if is_iso(key.type):
         column = texts_of_times(key, column)
+    elif key.type.name == "duration":
+        column = column.cast(pa.int64()).cast(pa.string())
     elif not key.type.is_text:
         column = column.cast(pa.string())
     return list(column.cast(pa.binary()).to_pylist())

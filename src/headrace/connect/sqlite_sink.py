@@ -15,7 +15,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
 from .arrow_sink import ArrowWriter, rows_in_arrow
-from .iso import texts_of_times
+from .iso import is_iso, texts_of_times
 from .paths import local_path, whole_path
 from .staging import DAY, RowWriter, StagedSink, published_as, safe
 
@@ -28,6 +28,8 @@ _TYPES = {
     "binary": "BLOB",
     "date": "TEXT",
     "timestamp": "TEXT",
+    "time": "TEXT",
+    "uint64": "TEXT",
 }
 
 
@@ -35,11 +37,11 @@ class SqliteSink(StagedSink):
     """A table of an SQLite database.
 
     The table is made if it is not there; one that is must have the columns, in the same types, and
-    may have others that need no value. A column becomes INTEGER (integers, and bool as 0 and 1),
-    REAL (floats), TEXT (strings, dates as `2024-01-31`, timestamps as
-    `2024-01-31T12:00:00.000000Z`, so that texts sort as times do, years 1 to 9999) or BLOB
-    (binary); those that are not optional are NOT NULL. SQLite has no NaN: it becomes NULL, so
-    columns of floats may always be null.
+    may have others that need no value. A column becomes INTEGER (integers, durations in
+    microseconds, bool as 0 and 1), REAL (floats), TEXT (strings, uint64, which SQLite lacks, times
+    as `12:00:00.000000`, dates as `2024-01-31`, timestamps as `2024-01-31T12:00:00.000000Z`, so
+    that texts sort as times do, years 1 to 9999) or BLOB (binary); those that are not optional are
+    NOT NULL. SQLite has no NaN: it becomes NULL, so columns of floats may always be null.
 
     An attempt stages its rows in an Arrow file beside the database, in
     `<database>-staging/<table>/<batch>/<attempt>/`; a commit inserts them in one transaction,
@@ -225,5 +227,9 @@ def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:
     columns = []
     for field in schema:
         column = batch[field.name]
-        columns.append(texts_of_times(field, column) if field.type.is_time else column)
+        if is_iso(field.type):
+            column = texts_of_times(field, column)
+        elif field.type.name in ("uint64", "duration"):
+            column = column.cast(pa.string() if field.type.name == "uint64" else pa.int64())
+        columns.append(column)
     return zip(*(column.to_pylist() for column in columns))

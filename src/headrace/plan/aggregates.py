@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .expression_types import type_of
 from .expressions import Aggregate
-from .schema import Field, Schema
+from .schema import HIDDEN_PREFIX, Field, Schema
 from .types import DataType, float64, int64
 
 
@@ -26,7 +26,7 @@ class Accumulator:
     @property
     def column(self) -> str:
         """Its name as a column of partial results; hidden, so that it meets no user's name."""
-        return f"__{self.field}"
+        return f"{HIDDEN_PREFIX}{self.field}"
 
 
 def accumulators(

@@ -14,7 +14,7 @@ from .expression_types import ExpressionError, aggregate_type
 from .expressions import Aggregate
 from .nodes import KeyBy, Late, MapBatches, Node, Tumbling, Union, Watermark, WindowAggregate, walk
 from .schema import Field, Schema
-from .types import SCALARS, DataType
+from .types import DataType
 
 WINDOW_START = "window_start"
 
@@ -175,8 +175,6 @@ def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -
         kind = aggregate_type(made, schema)
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
-    if kind.name not in SCALARS:
-        raise place.error(f"{made} is a {kind.name}, which a column cannot hold")
     return Field(name, kind)
 
 

@@ -40,6 +40,8 @@ from .memory.arithmetic import (
     remainder,
     subtract,
     to_float32,
+    to_signed,
+    to_unsigned,
     true_divide,
 )
 from .memory.instructions import prefetch
@@ -268,6 +270,8 @@ __all__ = [
     "month_of",
     "multiply",
     "narrow",
+    "to_signed",
+    "to_unsigned",
     "negate",
     "note_change",
     "number_in",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from headrace.plan.aggregates import Accumulator, accumulators
 from headrace.plan.expressions import Aggregate
 from headrace.plan.schema import Schema
-from headrace.plan.types import DataType, int32, int64
+from headrace.plan.types import DataType, int64
 
 from .expressions import Scope
 from .stores import StoreLayout, value_of
@@ -146,7 +146,7 @@ def _neutral(kind: str, of: DataType) -> str:
         return "(-INFINITY)" if least else "NAN"
     if of.name == "bool":
         return repr(not least)
-    stored = of if of.is_integer else int32 if of.name == "date" else int64
+    stored = int64 if of.name == "uint64" or not of.is_whole else of
     return f"({stored.integer_range[0 if least else 1]})"
 
 
