@@ -8,7 +8,7 @@ Stream(user: string, n: int64)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .plan import build
@@ -134,11 +134,13 @@ def index(
     )
 
 
-def iterate(rows: Iterable[Any], *, schema: Any = None, name: str | None = None) -> Stream:
+def iterate(
+    rows: Iterable[Any] | AsyncIterable[Any], *, schema: Any = None, name: str | None = None
+) -> Stream:
     """Rows from any Python iterable of dicts, or of tuples in the order of `schema`.
 
-    Without `schema`, the first row is taken at once, and must be a dict that tells the types. An
-    iterator cannot be read again.
+    It may be an asynchronous one. Without `schema`, the first row is taken at once, and must be a
+    dict that tells the types. An iterator cannot be read again.
 
     >>> iterate(((n, str(n)) for n in range(3)), schema={"n": int, "text": str})
     Stream(n: int64, text: string)
