@@ -362,6 +362,41 @@ class Stream:
         """
         return Stream(build_functions.map_batches(self._node, function, schema, name))
 
+    def map_async(
+        self,
+        function: Callable[..., Any],
+        *,
+        output: Mapping[str, Any],
+        columns: Sequence[str] | None = None,
+        carry: str | Sequence[str] = (),
+        limit: int = 64,
+        timeout: float | None = 30.0,
+        retries: int = 0,
+        ordered: bool = True,
+        name: str | None = None,
+    ) -> Stream:
+        """One row for each row, made by a coroutine (`async def`): calls of services, say.
+
+        `columns` and `carry` are those of `map`; `output` maps names to types. In each worker at
+        most `limit` calls are under way. One that raises, or takes longer than `timeout` seconds,
+        is made again up to `retries` times, after a pause that grows; then the job fails with its
+        error. Results come in the order of the rows; with `ordered=False`, those of a batch of
+        rows come as they are there. After a crash calls are made again for rows that were not
+        committed.
+
+        >>> async def looked_up(user):
+        ...     return len(user)
+        >>> example(user=str).map_async(looked_up, output={"visits": int}, carry="user")
+        Stream(user: string, visits: int64)
+        """
+        from .connect.async_calls import AsyncCalls
+
+        def make(arguments: Sequence[str], carry: Sequence[str], made: Schema) -> AsyncCalls:
+            return AsyncCalls(function, arguments, carry, made, limit, timeout, retries, ordered)
+
+        made = build_functions.map_async(self._node, function, output, make, columns, carry, name)
+        return Stream(made)
+
     # ------------------------------------------------------------ several inputs
 
     def union(self, *others: Stream, name: str | None = None) -> Stream:
