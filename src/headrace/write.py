@@ -12,7 +12,7 @@ An output does nothing by itself; `hr.run` takes one or several.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -196,6 +196,36 @@ class Writer:
         from .connect.sqlite_sink import SqliteSink
 
         return Output(self._node("write.sqlite", name, lambda: SqliteSink(path, table, mode=mode)))
+
+    def postgres(
+        self,
+        url: str,
+        table: str,
+        *,
+        key: str | Sequence[str] = (),
+        mode: str = "append",
+        staging: str | None = None,
+        name: str | None = None,
+    ) -> Output:
+        """Into a table of a PostgreSQL database, each batch once, in one transaction.
+
+        With `key` a row replaces the one that has its key. The table is made if it is not there.
+        `staging` is a folder that all tasks see, where rows wait for their commit. The user and
+        the password in the URL are never shown.
+
+        >>> from headrace import read
+        >>> numbers = read.memory({"n": [1]})
+        >>> numbers.write.postgres("postgresql://me:secret@db/shop", "numbers", key="n")
+        Output(postgres postgresql://db/shop, table numbers)
+        """
+        from .connect.postgres_sink import PostgresSink
+
+        made = self._node(
+            "write.postgres",
+            name,
+            lambda: PostgresSink(url, table, key=key, mode=mode, staging=staging),
+        )
+        return Output(made)
 
     def foreach_batch(
         self, function: Callable[[pa.Table, str], Any], *, name: str | None = None

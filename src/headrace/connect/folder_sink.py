@@ -38,9 +38,10 @@ class FolderSink(StagedSink):
         mode: str = "append",
         keep_staged: float = DAY,
     ) -> None:
-        self._folder = Path(local_path(path))
+        text = local_path(path)
+        self._folder = Path(text)
         self._ends: dict[str, str] | None = None  # of the batches that are published, if known
-        super().__init__(path, self._folder / STAGING, mode=mode, keep_staged=keep_staged)
+        super().__init__(text, self._folder / STAGING, mode=mode, keep_staged=keep_staged)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_ends": None}

@@ -14,12 +14,11 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
-from .arrow_sink import ArrowWriter, rows_in_arrow
 from .iso import is_iso, texts_of_times
 from .paths import local_path, whole_path
-from .staging import DAY, RowWriter, StagedSink, published_as, safe
+from .staging import DAY, published_as, safe
+from .table_sink import BATCHES, TableSink, quoted, staged_batches
 
-BATCHES = "headrace_batches"
 BUSY_SECONDS = 30.0  # to wait for others that write to the database
 
 _TYPES = {
@@ -33,7 +32,7 @@ _TYPES = {
 }
 
 
-class SqliteSink(StagedSink):
+class SqliteSink(TableSink):
     """A table of an SQLite database.
 
     The table is made if it is not there; one that is must have the columns, in the same types, and
@@ -65,7 +64,6 @@ class SqliteSink(StagedSink):
     """
 
     kind = "sqlite"
-    ending = ".arrow"
 
     def __init__(
         self,
@@ -88,12 +86,6 @@ class SqliteSink(StagedSink):
     def __str__(self) -> str:
         return f"{super().__str__()}, table {self._table}"
 
-    def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
-        return ArrowWriter(path, schema)
-
-    def _rows_in(self, path: Path) -> int:
-        return rows_in_arrow(path)
-
     def _check_place(self) -> None:
         folder = Path(self._path).parent
         if not folder.is_dir():
@@ -101,12 +93,9 @@ class SqliteSink(StagedSink):
                 f"{self}: there is no folder {whole_path(folder)}; make it, or correct the path"
             )
 
-    def _folders(self) -> list[Path]:
-        return [self._staging, self._staging.parent]
-
     def _prepare(self, schema: Schema) -> None:
         columns = ", ".join(
-            f"{_quoted(f.name)} {_type(f)}{' NOT NULL' if _is_required(f) else ''}" for f in schema
+            f"{quoted(f.name)} {_type(f)}{' NOT NULL' if _is_required(f) else ''}" for f in schema
         )
         with self._transaction() as database:
             database.execute(
@@ -116,8 +105,8 @@ class SqliteSink(StagedSink):
             )
             if self._mode != "append":
                 self._make_empty(database)
-            database.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(self._table)} ({columns})")
-            found = database.execute(f"PRAGMA table_info({_quoted(self._table)})").fetchall()
+            database.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self._table)} ({columns})")
+            found = database.execute(f"PRAGMA table_info({quoted(self._table)})").fetchall()
         self._check_table(schema, found)
 
     def _make_empty(self, database: sqlite3.Connection) -> None:
@@ -129,9 +118,9 @@ class SqliteSink(StagedSink):
         if self._mode == "error":
             if not database.execute(there, (self._table,)).fetchone():
                 return
-            if database.execute(f"SELECT 1 FROM {_quoted(self._table)} LIMIT 1").fetchone():
+            if database.execute(f"SELECT 1 FROM {quoted(self._table)} LIMIT 1").fetchone():
                 raise self._is_there("a row")
-        database.execute(f"DROP TABLE IF EXISTS {_quoted(self._table)}")
+        database.execute(f"DROP TABLE IF EXISTS {quoted(self._table)}")
         database.execute(f"DELETE FROM {BATCHES} WHERE target = ?", (self._table,))
 
     def _check_table(self, schema: Schema, found: list[tuple[Any, ...]]) -> None:
@@ -177,14 +166,14 @@ class SqliteSink(StagedSink):
     def _publish(self, batch: str, staged: Mapping[str, int], end: str) -> None:
         paths = [self._whole(batch, attempt, rows) for attempt, rows in staged.items()]
         assert self._schema is not None
-        names = ", ".join(map(_quoted, self._schema.names))
+        names = ", ".join(map(quoted, self._schema.names))
         marks = ", ".join("?" * len(self._schema))
-        insert = f"INSERT INTO {_quoted(self._table)} ({names}) VALUES ({marks})"
+        insert = f"INSERT INTO {quoted(self._table)} ({names}) VALUES ({marks})"
         with self._transaction() as database:
             if self._end_in(database, batch) is not None:
                 return  # another process was faster
             for path in paths:
-                for rows in _batches(path):
+                for rows in staged_batches(path):
                     database.executemany(insert, _rows(rows, self._schema))
             database.execute(
                 f"INSERT INTO {BATCHES} (target, batch, rows) VALUES (?, ?, ?)",
@@ -204,22 +193,12 @@ class SqliteSink(StagedSink):
             raise DataError(f"{self}: {error}") from None
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _type(field: Field) -> str:
     return _TYPES.get(field.type.name, "REAL" if field.type.is_float else "INTEGER")
 
 
 def _is_required(field: Field) -> bool:
     return not field.type.nullable and not field.type.is_float
-
-
-def _batches(path: Path) -> Iterator[pa.RecordBatch]:
-    with pa.OSFile(os.fspath(path), "r") as file:
-        reader = pa.ipc.open_file(file)
-        yield from map(reader.get_batch, range(reader.num_record_batches))
 
 
 def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:

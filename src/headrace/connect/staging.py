@@ -23,7 +23,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Schema
 
-from .paths import DECODING_ERRORS, local_path, whole_path
+from .paths import DECODING_ERRORS, whole_path
 
 # What is written at a time: small batches are put together, in memory that is bounded.
 GROUP_ROWS = 131_072
@@ -64,7 +64,7 @@ class StagedSink(Located):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str,
         staging: Path,
         *,
         mode: str = "append",
@@ -72,7 +72,7 @@ class StagedSink(Located):
     ) -> None:
         if mode not in MODES:
             raise DataError(f"mode={mode!r}: use one of {', '.join(MODES)}")
-        self._path, self._staging, self._mode = local_path(path), staging, mode
+        self._path, self._staging, self._mode = path, staging, mode
         self._job: str | None = None
         self._keep_staged = keep_staged
         self._schema: Schema | None = None
