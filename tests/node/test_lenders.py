@@ -14,7 +14,7 @@ from tests.node.test_channels import Shelf, SmallChannel, end_split, tell_reader
 from headrace.node.blocks import FeedUsers, NodeBlock
 from headrace.node.channels import Channel
 from headrace.node.pool import adopt, available, new_pool, take
-from headrace.node.port import Slice, consume, new_port, peek, push_rows
+from headrace.node.port import Slice, consume, new_port, open_rows, peek
 from headrace.node.readers import borrow, release, retain
 from headrace.node.running import GO_ON
 from headrace.node.splits import claim, make_offer, take_rows
@@ -136,7 +136,7 @@ def lend(pool, ports, readers, users, shelf, rounds):
             borrow(block, users.address)
         retain(block, readers)
         for reader in range(readers):
-            while not push_rows(ports[reader], block, 0, 1, i, 0):
+            while not open_rows(ports[reader], block, 0, 1, 1, i, 0):
                 pause()
         release(block)
         if i == 0:

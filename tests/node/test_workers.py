@@ -21,7 +21,7 @@ from headrace.node.histogram import Histogram
 from headrace.node.life import Life
 from headrace.node.passing import run_sink
 from headrace.node.port import END, MARKER, new_port, pending, push_mark
-from headrace.node.unit import FINISH, HOST, STARVED, Edge, QueryRecord, Unit
+from headrace.node.unit import FINISH, HOST, STARVED, Edge, QueryRecord, Run, Unit
 from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
@@ -139,14 +139,16 @@ def test_a_sink_ends_with_the_last_of_its_inputs():
     ports, query, markers = [new_port(2), new_port(2)], QueryRecord.allocate(), Histogram.allocate()
     for edge, port in zip(edges_of(edges), ports, strict=True):
         edge.port = port.address
+    under_way = Run.allocate()
     unit.query, unit.edges, unit.edge_count = query.address, edges.address, 2
+    unit.run = under_way.address
     unit.markers, unit.turn = markers.address, 1
     run = life.of(run_sink)
-    push_mark(ports[0], MARKER, 0, 0)
-    push_mark(ports[1], END, 0, 0)
+    push_mark(ports[0], MARKER, 0, 0, 0, 0, 0)
+    push_mark(ports[1], END, 0, 0, 0, 0, 0)
     assert run(None, unit) == STARVED and markers.count == 1
-    push_mark(ports[0], END, 0, 0)
-    assert (run(None, unit), unit.request) == (HOST, FINISH)
+    push_mark(ports[0], END, 0, 0, 0, 0, 0)
+    assert (run(None, unit), under_way.request) == (HOST, FINISH)
     assert run(None, unit) == STARVED
     assert [pending(port) for port in ports] == [0, 0]
 

@@ -22,6 +22,7 @@ from headrace.stage.clock import NEVER, SourceClock, time_chain
 from headrace.stage.failure import explain_failure
 from headrace.stage.kernel import Kernel
 from headrace.stage.memory.calls import address_of
+from headrace.stage.task import MAIN
 
 from .blocks import FeedUsers
 from .life import Life
@@ -47,7 +48,7 @@ class ComputedTimes:
         self.record = record = Timer.allocate()
         record.rows = address_of(self.kernel.compiled_rows)
         record.task = self.kernel.task.address
-        record.input, record.output = self._input.address, self.kernel.output.address
+        record.input, record.output = self._input.address, self.kernel.outputs[MAIN].address
         record.fill, record.moved = life.fill(only_copies=False), -1
         record.nullable = chain.last.schema["time"].nullable
 

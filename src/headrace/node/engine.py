@@ -28,6 +28,7 @@ from headrace.plan.planner import Plan
 from .allocator import Allocator
 from .claims import IDLE, UnitState
 from .free_list import NO_UNIT, new_free_list
+from .graph import Operator
 from .hosts import Hosts
 from .life import Life
 from .loop import loop
@@ -36,7 +37,7 @@ from .pool import Pool
 from .query import Query
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
-from .unit import HOST, HOSTED, SOURCE, QueryRecord, Unit
+from .unit import HOST, HOSTED, SOURCE, QueryRecord, Run, Unit
 
 MOST_UNITS = 8192
 OWNERS = 0  # of key groups in a query; 0: as many as workers
@@ -63,7 +64,7 @@ def _life(compiled: bool) -> Life:
 class Remains:
     """What the units of a query that has ended may still use."""
 
-    units: dict[int, Any]  # by number
+    operators: dict[int, Operator]  # by number
     memory: Memory
     kept: Any
 
@@ -87,8 +88,9 @@ class NodeEngine:
         self.table = Unit.allocate(MOST_UNITS)
         self._nobody = QueryRecord.allocate()  # the query of units that belong to none
         self._nobody.cancelled = 1
+        self._no_run = Run.allocate()
         self.blank = Unit.allocate()
-        self.blank.query = self._nobody.address
+        self.blank.query, self.blank.run = self._nobody.address, self._no_run.address
         self._timed = np.zeros(MOST_UNITS, np.int64)
         self._record = record = EngineRecord.allocate()
         record.states, record.units = self._states.address, self.table.address
@@ -279,9 +281,9 @@ class NodeEngine:
         """Let the workers know the units of a query."""
         with self._lock:
             self.check()
-            self._queries.update((number, query) for number in query.units)
+            self._queries.update((number, query) for number in query.operators)
             kinds = (SOURCE, *HOSTED)
-            timed = [n for n, unit in query.units.items() if unit.placed.kind in kinds]
+            timed = [n for n, operator in query.operators.items() if operator.kind in kinds]
             self._timed_numbers.update(timed)
             self._tell_timed()
             self.hosts.start()
@@ -296,7 +298,9 @@ class NodeEngine:
                     )
                     self._warming.start()
 
-    def remove(self, query: Query, units: dict[int, Any], memory: Memory, kept: Any) -> None:
+    def remove(
+        self, query: Query, operators: dict[int, Operator], memory: Memory, kept: Any
+    ) -> None:
         """Forget a query. Its memory is freed at once if its units are home soon; if not, later.
 
         The allocator comes first: when a pool has grown, it makes units ready.
@@ -305,14 +309,14 @@ class NodeEngine:
             if memory in self._memories:
                 self._memories.remove(memory)
         self._allocator.detach(memory)
-        for unit in units.values():
-            unit.record.wake_at = 0
+        for operator in operators.values():
+            operator.unit.wake_at = 0
         with self._lock:
-            for number in units:
+            for number in operators:
                 self._queries.pop(number, None)
                 self._timed_numbers.discard(number)
             self._tell_timed()
-            remains = Remains(units, memory, kept)
+            remains = Remains(operators, memory, kept)
             self._graveyard.append(remains)
         deadline = time.monotonic() + HOME_SECONDS
         while self.tidy() and remains in self._graveyard:
@@ -342,15 +346,17 @@ class NodeEngine:
         with self._lock:
             waiting = list(self._graveyard)
         for remains in waiting:
-            if self._are_home(remains.units) and self._are_home(remains.units):
+            if self._are_home(remains.operators) and self._are_home(remains.operators):
                 with self._lock:
                     if remains not in self._graveyard:
                         continue
                     self._graveyard.remove(remains)
-                for unit in remains.units.values():  # a worker may be about to wake it, if timed
-                    unit.record.query = self._nobody.address
+                for operator in remains.operators.values():
+                    # a worker may be about to wake it, if it is timed
+                    operator.unit.query = self._nobody.address
+                    operator.unit.run = self._no_run.address
                 remains.memory.close()
-                self.give_numbers(remains.units)
+                self.give_numbers(remains.operators)
         return bool(self._graveyard)
 
     def _are_home(self, numbers: Iterable[int]) -> bool:

@@ -19,7 +19,7 @@ from headrace.node.blocks import FeedUsers
 from headrace.node.pace import Pace, due_time, next_due, rows_due
 from headrace.node.schedulers.hooks import ready
 from headrace.node.ticks import now
-from headrace.node.unit import FAILED_TIME, FINISHED, GO_ON, HOST, STARVED
+from headrace.node.unit import FAILED_TIME, FINISHED, GO_ON, HOST, MAIN, STARVED, Run
 from headrace.stage.blocks.arrow_text import FeedRecord
 from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import FOREVER, NEVER, ChannelRecord, ClockRecord, time_range
@@ -154,7 +154,8 @@ class SplitRecord:
     end: i64
     serial: i64
     ended: i64
-    due: i64  # ns; 0: it has no rows
+    due: i64  # ns: when its last row was; 0: it has no rows
+    since: i64  # ns: when its first row was due
     marker: i64  # since when the marker is on its way that is to be sent next; 0: there is none
     marked: i64  # the row before which the last one was sent
     first: i64  # row of the split in its feed
@@ -226,7 +227,7 @@ def claim(worker, unit, split, draining):
         taken = take_rows(shared, channel, split, draining, moment)
         if taken < 0:
             unlock(channel)
-            unit.request = FAILED_TIME
+            Run(unit.run).request = FAILED_TIME
             return HOST
         if taken > 0:
             unlock(channel)
@@ -330,13 +331,14 @@ def take_rows(shared, channel, split, draining, moment):
     if channel.rounds != 0 and channel.count >= 0:
         left = min(left, channel.count - channel.claimed)
     count = min(shared.rows, left)
-    split.due = moment
+    split.due = split.since = moment
     if channel.pace != 0 and left > 0:
         pace = Pace(channel.pace)
         count = min(count, rows_due(pace, moment) - channel.claimed)
         if count <= 0:
             channel.wake_at = next_due(pace, channel.claimed)
             return 0
+        split.since = due_time(pace, channel.claimed)
         split.due = due_time(pace, channel.claimed + count - 1)
     request = split.request
     request.feed, request.offset, request.clock = channel.feed, channel.offset, channel.clock
@@ -382,7 +384,7 @@ def compute_times(channel, split, count):
             fill.shift = 0
         call(timer.fill, fill.address)
         task.input, task.first, task.last, task.row = timer.input, 0, some, 0
-        task.selected, task.output = NOT_SELECTED, timer.output
+        task.selected, task.outputs[MAIN] = NOT_SELECTED, timer.output
         output.rows = 0
         status, _ = call(timer.rows, timer.task)
         if status != 0:

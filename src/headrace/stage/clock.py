@@ -28,7 +28,7 @@ from .generate.context import Chain
 from .kernel import Kernel
 from .marks import NEVER, unmark
 from .memory.records import array, compiled, flags, i64, i64s, interpreted, line, record
-from .task import window_start
+from .task import MAIN, window_start
 
 FOREVER = (1 << 63) - 1  # the watermark of a channel that has ended
 FARTHEST = 1 << 62  # times beyond it would overflow in windows
@@ -190,13 +190,13 @@ class SourceClock:
     def _computed_times(self, block: Block) -> Block:
         kernel = self._kernel
         assert kernel is not None
-        kernel.output.clear()
+        kernel.outputs[MAIN].clear()
         kernel.start(block)
         try:
             kernel.run()
         except Exception as error:
             explain_failure(kernel, error)
-        return kernel.output
+        return kernel.outputs[MAIN]
 
     def _channel(self, name: str) -> Any:
         found = self._channels.get(name)

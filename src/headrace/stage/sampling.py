@@ -36,7 +36,7 @@ from .blocks.block import Block, BlockRecord
 from .blocks.layout import Layout
 from .generate.context import Chain
 from .kernel import Kernel, Tables
-from .task import CONSUMED
+from .task import CONSUMED, MAIN
 
 SAMPLE_ROWS = 8192  # of a sample, at most
 PASSES = 3  # over a sample; the first one warms up, and the shortest of the others counts
@@ -113,7 +113,7 @@ class _Alone:
                 begun = clock()
                 answer = kernel.run()
                 spent += clock() - begun
-                if kernel.output.rows:
+                if kernel.outputs[MAIN].rows:
                     given.append(kernel.take())
                 if len(given) > MOST_BLOCKS:
                     self._begin()  # without the row that it is in

@@ -7,7 +7,6 @@ from math import inf as INFINITY
 from math import nan as NAN
 from typing import Any
 
-from .ahead import Ahead, look_ahead
 from .blocks.layout import BlockRecord
 from .civil import (
     day_of,
@@ -74,6 +73,7 @@ from .numbers import (
 )
 from .ordering import WORD_BYTES, copy_pairs, sort_by_prefix
 from .panes import Panes, find_pane
+from .prefetch import Prefetch, prefetch_lines
 from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .store import (
     NO_WINDOW,
@@ -187,7 +187,7 @@ __all__ = [
     "RUNNING",
     "TAG",
     "WORD_BYTES",
-    "Ahead",
+    "Prefetch",
     "BlockRecord",
     "Heap",
     "Panes",
@@ -261,7 +261,7 @@ __all__ = [
     "lacks_bytes",
     "like_words",
     "local_time",
-    "look_ahead",
+    "prefetch_lines",
     "lower_words",
     "make_record",
     "make_room",
