@@ -298,6 +298,113 @@ def csv(
     )
 
 
+def text(
+    path: str | os.PathLike[str],
+    *,
+    on_error: str = "fail",
+    watch: bool | Watch = False,
+    name: str | None = None,
+) -> Stream:
+    """Lines of files, in UTF-8: one column, `line`.
+
+    `path` and `watch` are those of `parquet`; in a folder, names that end in .txt or .log count.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> text(folder.name)
+    Stream(line: string)
+    >>> folder.cleanup()
+    """
+    from .connect.lines import LINE, LineFormat, TextSource
+
+    return _stream(
+        "read.text",
+        name,
+        lambda: (
+            _watched(path, LineFormat(on_error), LINE, watch)
+            or TextSource(path, LineFormat(on_error), schema=LINE)
+        ),
+    )
+
+
+def tcp(
+    host: str,
+    port: int,
+    *,
+    schema: Any = None,
+    on_error: str = "fail",
+    reconnect: float = 0.0,
+    journal: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Lines that a TCP server sends: JSON objects with the columns of `schema`, or texts.
+
+    Without `schema` there is one column, `line`. The stream ends with the connection; with
+    `reconnect` it is made again, tried for so many seconds. What was received cannot be received
+    again: with `journal`, a folder, lines are kept there, and can be read again from there, which
+    Spark needs. A line that is not right is an error, or is left out and counted with
+    `on_error="skip"`.
+
+    >>> tcp("localhost", 9999, schema={"user": str, "at": "timestamp"})
+    Stream(user: string, at: timestamp)
+    """
+    from .connect.line_source import line_source
+    from .connect.tcp import TcpLines
+
+    return _stream(
+        "read.tcp",
+        name,
+        lambda: line_source(
+            f"tcp {host}:{port}",
+            lambda: TcpLines(host, port, reconnect=reconnect),
+            schema=schema,
+            on_error=on_error,
+            journal=None if journal is None else os.fspath(journal),
+        ),
+    )
+
+
+def events(
+    url: str,
+    *,
+    schema: Any = None,
+    headers: Mapping[str, str] | None = None,
+    on_error: str = "fail",
+    reconnect: float = 0.0,
+    journal: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Server-sent events over HTTP: their data are JSON objects with the columns of `schema`.
+
+    Without `schema` the columns are `event`, `id` and `data`. A connection that is made again goes
+    on behind the last event, where the server keeps them. `headers` are sent with the request;
+    all else is as for `tcp`.
+
+    >>> events("http://localhost:8000/ticks").schema.names
+    ('event', 'id', 'data')
+    """
+    from .connect.events import COLUMNS, ServerSentEvents
+    from .connect.line_source import line_source
+    from .connect.paths import without_credentials
+
+    def connect() -> ServerSentEvents:
+        return ServerSentEvents(
+            url, headers=headers, reconnect=reconnect, only_data=schema is not None
+        )
+
+    return _stream(
+        "read.events",
+        name,
+        lambda: line_source(
+            f"events {without_credentials(url)}",
+            connect,
+            schema=COLUMNS if schema is None else schema,
+            on_error=on_error,
+            journal=None if journal is None else os.fspath(journal),
+        ),
+    )
+
+
 def kafka(
     servers: str | Iterable[str],
     topic: str,

@@ -225,9 +225,7 @@ def test_lines_longer_than_a_chunk_and_too_long(tmp_path, monkeypatch):
     assert made.table()["n"].to_pylist() == [text, "y"]
     assert made.latest()["files"]["row"] == 2
     monkeypatch.setattr(text_format, "LONGEST", 50)
-    with pytest.raises(
-        DataError, match=r"a.json, line 1: longer than .*; is there one JSON object"
-    ):
+    with pytest.raises(DataError, match=r"a.json, line 1: longer than .*; is there one row"):
         made.table()
 
 

@@ -17,12 +17,13 @@ from headrace.plan.types import from_arrow, optional, string
 from .arrow import check_names
 from .csv_decode import Columns
 from .csv_records import Chunk, Dialect, chunks
-from .files import FileSource, Selection
+from .files import Selection
+from .lines import TextSource
 from .paths import open_bytes, whole_path
 from .text_format import TextFormat
 
 
-class CsvSource(FileSource):
+class CsvSource(TextSource):
     """The rows of a CSV file, of the files of a folder, or of those that a glob names.
 
     In a folder, the files whose names end in .csv or .tsv are read, in the order of their names.
@@ -60,13 +61,7 @@ class CsvSource(FileSource):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, schema: Any = None, **options: Any) -> None:
-        self._csv = csv_format(schema, **options)
-        super().__init__(path, self._csv, schema=schema)
-
-    @property
-    def skipped(self) -> int:
-        """How many records the readers of this source left out; one read twice counts twice."""
-        return self._csv.skipped
+        super().__init__(path, csv_format(schema, **options), schema=schema)
 
 
 class CsvFormat(TextFormat):
