@@ -8,6 +8,8 @@ from pathlib import Path
 
 from headrace.plan.errors import DataError
 
+from .files import Content
+
 CHUNK_BYTES = 1 << 20  # how much is decoded at a time, which bounds the memory of a reader
 LONGEST = 64 << 20  # bytes of one row
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -21,11 +23,18 @@ class TextFormat:
     twice.
     """
 
+    kind: str
+    endings: tuple[str, ...]
+
     def __init__(self, on_error: str = "fail") -> None:
         if on_error not in ON_ERROR:
             raise DataError(f"on_error={on_error!r}: use one of {', '.join(ON_ERROR)}")
         self._on_error = on_error
         self.skipped = 0
+
+    def open(self, path: Path, name: str) -> Content:
+        """Open a file."""
+        raise NotImplementedError
 
     def unfinished(self, path: Path) -> str:
         """A file that is whole is empty or ends with a newline."""
