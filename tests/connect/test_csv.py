@@ -220,11 +220,12 @@ def test_records_are_those_of_python(text, size):
 def test_both_ways_to_cut_agree(text):
     data = text.encode() + b"\n"
     try:
-        ends, bad = _cut(data, Dialect(), "x", 1)
+        ends, lines, bad = _cut(data, Dialect(), "x", 1)
     except DataError:
         return
     if not bad:
-        assert ends.tolist() == _walk(data, Dialect(), "x", 1)[0].tolist()
+        walked, counted, _ = _walk(data, Dialect(), "x", 1)
+        assert ends.tolist() == walked.tolist() and lines == counted
 
 
 @settings(max_examples=200)

@@ -29,7 +29,7 @@ class CsvSource(TextSource):
     In a folder, the files whose names end in .csv or .tsv are read, in the order of their names.
     The first record of every file names its columns; with `header=False` they are those of the
     schema, in its order. Columns that a schema does not name stay unread. Without a schema, types
-    are guessed from the first MiB of the first file, every column may be null, and what does not
+    are guessed from the first rows of the first file, every column may be null, and what does not
     fit later is an error.
 
     Values may be quoted (`quote`, doubled inside of a value) and have newlines then. The words of
@@ -114,6 +114,7 @@ class CsvContent:
     def __init__(self, path: Path, name: str, form: CsvFormat) -> None:
         self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
+        self._reached = 0  # how many records lie before the place that was read to
         self._file = open_bytes(path)
         try:
             self._columns = Columns(self._names(), form.dialect, form.nulls)
@@ -167,6 +168,7 @@ class CsvContent:
     ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         """The rows of the records from `start` to `stop`; others are not decoded."""
         self._check_columns(selection.columns)
+        self._reached = 0
         for chunk in self._chunks():
             if stop is not None and chunk.first >= stop:
                 return
@@ -174,6 +176,8 @@ class CsvContent:
             wanted = chunk.part(min(max(0, start - chunk.first), end), end)
             for rows, places in self._columns.decode(wanted, selection.columns, self._refuse):
                 yield rows, wanted.first + places + 1
+            self._reached = chunk.first + len(chunk)
+        self._count = self._reached
 
     def close(self) -> None:
         """Close the file."""

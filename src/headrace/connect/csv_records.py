@@ -162,12 +162,11 @@ def chunks(file: BinaryIO, dialect: Dialect, path: str) -> Iterator[Chunk]:
         more = file.read(text_format.CHUNK_BYTES)
         if not more and not rest.endswith(b"\n"):
             rest += b"\n"
-        ends, bad = _cut(rest, dialect, path, line)
+        ends, lines, bad = _cut(rest, dialect, path, line)
         used = int(ends[-1]) if len(ends) else 0
         if used:
-            chunk = Chunk(rest[:used], first, line, ends, bad)
-            yield chunk
-            first, line = first + len(chunk), line + chunk.data.count(b"\n")
+            yield Chunk(rest[:used], first, line, ends, bad)
+            first, line = first + len(ends), line + lines
         rest = rest[used:]
         if not more and rest:
             raise DataError(f"{path}, line {line}: a quote is opened here and never closed")
@@ -179,28 +178,37 @@ def chunks(file: BinaryIO, dialect: Dialect, path: str) -> Iterator[Chunk]:
         rest += more
 
 
-def _cut(data: bytes, dialect: Dialect, path: str, line: int) -> tuple[np.ndarray, dict[int, str]]:
-    """Where the whole records of some bytes end, and which of them are quoted wrongly."""
+Cut = tuple[np.ndarray, int, dict[int, str]]
+
+
+def _cut(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
+    """Where the whole records of some bytes end, how many lines they are, and which are bad."""
     codes = np.frombuffer(data, np.uint8)
     newlines = np.flatnonzero(codes == NEWLINE)
     if not dialect.quote or dialect.quote.encode() not in data:
-        return newlines + 1, {}
+        return newlines + 1, len(newlines), {}
     quote = ord(dialect.quote)
     quotes = np.flatnonzero(codes == quote)
     opening, closing = quotes[0::2], quotes[1::2]
     before = codes[opening[opening > 0] - 1]
     behind = codes[closing[closing < len(codes) - 1] + 1]
-    delimiter = ord(dialect.delimiter)
     # The second of two quotes that stand for one opens the value again.
-    if (
-        np.isin(before, (delimiter, NEWLINE, quote)).all()
-        and np.isin(behind, (delimiter, NEWLINE, CARRIAGE_RETURN, quote)).all()
-    ):
-        return newlines[np.searchsorted(quotes, newlines) % 2 == 0] + 1, {}
+    around = (ord(dialect.delimiter), NEWLINE, quote)
+    if _are(before, around) and _are(behind, (*around, CARRIAGE_RETURN)):
+        last = np.flatnonzero(np.searchsorted(quotes, newlines) % 2 == 0)
+        return newlines[last] + 1, int(last[-1]) + 1 if len(last) else 0, {}
     return _walk(data, dialect, path, line)
 
 
-def _walk(data: bytes, dialect: Dialect, path: str, line: int) -> tuple[np.ndarray, dict[int, str]]:
+def _are(codes: np.ndarray, allowed: tuple[int, ...]) -> bool:
+    """Are all bytes some of these?"""
+    found = codes == allowed[0]
+    for other in allowed[1:]:
+        found |= codes == other
+    return bool(found.all())
+
+
+def _walk(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
     """The same, record by record, where quotes are anywhere."""
     ends: list[int] = []
     bad: dict[int, str] = {}
@@ -226,4 +234,4 @@ def _walk(data: bytes, dialect: Dialect, path: str, line: int) -> tuple[np.ndarr
         else:
             at = found.end()
         ends.append(at)
-    return np.array(ends, np.int64), bad
+    return np.array(ends, np.int64), data.count(b"\n", 0, at), bad

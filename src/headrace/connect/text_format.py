@@ -10,7 +10,7 @@ from headrace.plan.errors import DataError
 
 from .files import Content
 
-CHUNK_BYTES = 1 << 20  # how much is decoded at a time, which bounds the memory of a reader
+CHUNK_BYTES = 4 << 20  # how much is decoded at a time, which bounds the memory of a reader
 LONGEST = 64 << 20  # bytes of one row
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 ON_ERROR = ("fail", "skip")
