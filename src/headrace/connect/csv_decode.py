@@ -45,13 +45,26 @@ class Columns:
         self, chunk: Chunk, wanted: Schema, refuse: Refuse
     ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         """The rows of the records that are right, and for each of them its place in the chunk."""
+        for number, what in chunk.bad.items():
+            refuse(chunk.line_of(number), what)
+        yield from self._halves(chunk, self._places(chunk), wanted, refuse)
+
+    def decode_all(self, chunk: Chunk, wanted: Schema) -> tuple[pa.RecordBatch, np.ndarray] | None:
+        """The same where all records are right; else None."""
+        places = self._places(chunk)
+        if chunk.bad or not len(places):
+            return None
+        data = chunk.data if len(places) == len(chunk) else chunk.only(~chunk.is_empty)
+        rows = self.parse(data, len(places), wanted)
+        return None if rows is None else (rows, places)
+
+    def _places(self, chunk: Chunk) -> np.ndarray:
+        """The records that may be rows."""
         kept = np.ones(len(chunk), np.bool_)
         if not self.has_empty_rows:
             kept &= ~chunk.is_empty
         kept[list(chunk.bad)] = False
-        for number, what in chunk.bad.items():
-            refuse(chunk.line_of(number), what)
-        yield from self._halves(chunk, np.flatnonzero(kept), wanted, refuse)
+        return np.flatnonzero(kept)
 
     def _halves(
         self, chunk: Chunk, places: np.ndarray, wanted: Schema, refuse: Refuse

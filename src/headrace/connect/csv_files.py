@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from .files import Selection
 from .lines import TextSource
 from .paths import open_bytes, whole_path
 from .text_format import TextFormat
+
+AHEAD = 2  # chunks that are parsed before they are asked for
 
 
 class CsvSource(TextSource):
@@ -114,7 +118,6 @@ class CsvContent:
     def __init__(self, path: Path, name: str, form: CsvFormat) -> None:
         self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
-        self._reached = 0  # how many records lie before the place that was read to
         self._file = open_bytes(path)
         try:
             self._columns = Columns(self._names(), form.dialect, form.nulls)
@@ -167,17 +170,40 @@ class CsvContent:
         self, selection: Selection, start: int, stop: int | None
     ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         """The rows of the records from `start` to `stop`; others are not decoded."""
-        self._check_columns(selection.columns)
-        self._reached = 0
+        columns = selection.columns
+        self._check_columns(columns)
+        for chunk, found in self._ahead(self._parts(start, stop), columns):
+            all_right = found.result()
+            if all_right is not None:
+                rows, places = all_right
+                yield rows, chunk.first + places + 1
+                continue
+            for rows, places in self._columns.decode(chunk, columns, self._refuse):
+                yield rows, chunk.first + places + 1
+
+    def _parts(self, start: int, stop: int | None) -> Iterator[Chunk]:
+        """The records from `start` to `stop`, some at a time."""
+        count = 0
         for chunk in self._chunks():
             if stop is not None and chunk.first >= stop:
                 return
             end = len(chunk) if stop is None else min(stop - chunk.first, len(chunk))
-            wanted = chunk.part(min(max(0, start - chunk.first), end), end)
-            for rows, places in self._columns.decode(wanted, selection.columns, self._refuse):
-                yield rows, wanted.first + places + 1
-            self._reached = chunk.first + len(chunk)
-        self._count = self._reached
+            yield chunk.part(min(max(0, start - chunk.first), end), end)
+            count = chunk.first + len(chunk)
+        self._count = count
+
+    def _ahead(
+        self, chunks: Iterator[Chunk], columns: Schema
+    ) -> Iterator[tuple[Chunk, Future[tuple[pa.RecordBatch, np.ndarray] | None]]]:
+        """Each chunk with its rows; those behind are parsed meanwhile, without the GIL."""
+        waiting: deque[Any] = deque()
+        with ThreadPoolExecutor(AHEAD, "csv") as threads:
+            for chunk in chunks:
+                parsed = threads.submit(self._columns.decode_all, chunk, columns)
+                waiting.append((chunk, parsed))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft()
+            yield from waiting
 
     def close(self) -> None:
         """Close the file."""
