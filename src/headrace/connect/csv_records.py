@@ -20,6 +20,7 @@ from . import text_format
 from .text_format import BYTE_ORDER_MARK
 
 NEWLINE, CARRIAGE_RETURN = b"\n"[0], b"\r"[0]
+EMPTY_LINES = (b"\n", b"\r\n")
 
 BEHIND_QUOTE = "something follows behind the quote that ends a value; double the quotes in values"
 BARE_RETURN = "a carriage return inside a value that is not quoted"
@@ -147,6 +148,10 @@ class Chunk:
     @cached_property
     def is_empty(self) -> np.ndarray:
         """For each record: is it a line without anything?"""
+        if not self.data.startswith(EMPTY_LINES) and not any(
+            b"\n" + each in self.data for each in EMPTY_LINES
+        ):
+            return np.zeros(len(self), np.bool_)
         lengths = self.ends - self.starts
         codes = np.frombuffer(self.data, np.uint8)
         behind_return = (lengths == 2) & (codes[self.starts] == CARRIAGE_RETURN)
