@@ -7,7 +7,7 @@ What workers do around it is the loop itself, `worker.work_on`, with the hooks o
 
 from headrace.node.claims import UnitState
 from headrace.node.free_list import NO_UNIT
-from headrace.node.life import Life
+from headrace.node.mode import Mode
 from headrace.node.schedulers.hooks import EngineRecord, Hooks, Worker, ready
 from headrace.node.schedulers.near import Near
 from headrace.node.unit import AGAIN, STARVED, Run, Unit
@@ -108,7 +108,7 @@ class SmallEngine:
 
     def __init__(self, units=1, workers=1, letters=1, step=0, scheduler=None, **bugs):
         given = {"TRIES": 2, "SPINS": 0, "MOST_KEPT": 2, **bugs}
-        self.life = Life(
+        self.mode = Mode(
             False, run_once=take_letters, wake_timed=no_timed_units, now=no_clock, **given
         )
         self.states, self.units = UnitState.allocate(units), Unit.allocate(units)
@@ -129,14 +129,14 @@ class SmallEngine:
         record.workers.hooks = self.hooks.address
         self.workers = [self.new_worker(number) for number in range(workers)]
         self.count, self.letters = units, letters
-        self.work, self.send = self.life.of(work_on), self.life.of(send)
+        self.work, self.send = self.mode.of(work_on), self.mode.of(send)
 
     def new_hooks(self, scheduler):
         hooks = Hooks.allocate()
         self.kept += [scheduler, hooks]
         hooks.scheduler = scheduler.memory
         hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
-            self.life.address(hook) for hook in scheduler.hooks
+            self.mode.address(hook) for hook in scheduler.hooks
         )
         return hooks
 

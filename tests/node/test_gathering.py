@@ -24,7 +24,7 @@ from headrace.node.gathering import (
     merge_rows,
     pick_by_place,
 )
-from headrace.node.life import Life
+from headrace.node.mode import Mode
 from headrace.node.port import PROGRESS, ROWS, SPLIT, new_port, open_rows, push_mark
 from headrace.node.running import GO_ON, begin_input
 from headrace.node.unit import AGAIN, NEXT, Edge, Output, Run, Unit
@@ -260,8 +260,8 @@ def gathered(monkeypatch, seed, seconds=SECONDS, **bugs):
             time.sleep(random.number(0, 2) / 1000)
         return call(address, argument)
 
-    slow = Life(False, call=stalling, **bugs)
-    monkeypatch.setattr(engine, "_life", lambda compiled: slow)
+    slow = Mode(False, call=stalling, **bugs)
+    monkeypatch.setattr(engine, "_mode", lambda compiled: slow)
     monkeypatch.setattr(engine, "OWNERS", 2)
     monkeypatch.setattr(building, "RING", 1)
     monkeypatch.setattr(building, "SPLIT_BLOCKS", random.pick([1, 4]))

@@ -1,4 +1,4 @@
-"""Batches of the host that slots and blocks still need, over all interleavings: none is dropped.
+"""Batches of the host that replicas and blocks still need, over all interleavings: none is dropped.
 
 The host's side is `Channel._forget` as it is; a batch that it drops is marked as gone, which must
 not be seen by whoever reads rows or strings of it.
@@ -59,7 +59,7 @@ class Host:
 
 
 def claim_one(bells, unit, split):
-    """A slot that claims a split and reads its rows."""
+    """A replica that claims a split and reads its rows."""
     answer = claim(bells, unit, split, 0)
     if answer == GO_ON:
         end_split(split, split.request.feed)
@@ -74,17 +74,17 @@ def offer_and_forget(bells, channel, offers, host):
     return held
 
 
-def splits(slots, forget=Channel._forget, **bugs):
-    """Slots on a channel whose first batch has a row left; the second one is on its way."""
-    small = SmallChannel([1, 1], slots)
+def splits(replicas, forget=Channel._forget, **bugs):
+    """Replicas on a channel whose first batch has a row left; the second one is on its way."""
+    small = SmallChannel([1, 1], replicas)
     channel, first = small.channel, small.offers[0]
     channel.feed, channel.end, channel.users = first.feed, first.rows, first.users
     host = Host(small, forget)
     given = {"now": no_clock, "ready": tell_reader, "SPINS": 2, **bugs}
     claims, offers = interpreted(claim_one, **given), interpreted(offer_and_forget, **given)
     bodies = [
-        lambda u=small.units[slot], s=small.splits[slot]: claims(small.bells, u, s)
-        for slot in range(slots)
+        lambda u=small.units[replica], s=small.splits[replica]: claims(small.bells, u, s)
+        for replica in range(replicas)
     ]
     bodies.append(lambda: offers(small.bells, channel, small.offers, host))
 

@@ -32,8 +32,8 @@ from .gathering import (
     merge_rows,
 )
 from .graph import Graph, Operator, Out
-from .life import Life
 from .memory import BlockPool, Memory
+from .mode import Mode
 from .passing import MergeRecord
 from .pool import Pool
 from .port import new_port
@@ -85,11 +85,11 @@ class Building:
         numbers: list[int],
         table: Any,
         blank: Any,
-        life: Life,
+        mode: Mode,
         latencies: tuple[Any, Any],
         markers: dict[str, Any],
     ) -> None:
-        self.graph, self.memory, self._life, self._blank = graph, memory, life, blank
+        self.graph, self.memory, self._mode, self._blank = graph, memory, mode, blank
         self.query = QueryRecord.allocate()
         self._latencies, self._markers = latencies, markers
         self._kept: list[Any] = []
@@ -175,7 +175,7 @@ class Building:
         into.count, into.ports = len(ports), self._words([port.address for port in ports])
         if out.layout is not None:
             # a source knows which of its blocks have no watermarks, so its pool is its own
-            key = (out.layout, operator.slot, operator.stage, out.borrows)
+            key = (out.layout, operator.replica, operator.stage, out.borrows)
             made = _Writers(out.layout, operator.name, out.borrows)
             self._writers.setdefault(key, made).outputs.append((operator.number, into))
             into.borrows = out.borrows and out.layout.has_views
@@ -188,7 +188,7 @@ class Building:
         pool = self.memory.pool(
             writers.layout,
             self.graph.capacity,
-            blocks=BLOCKS if self._life.compiles else most,
+            blocks=BLOCKS if self._mode.compiles else most,
             most=most,
             owner=writers.owner,
             borrows=writers.borrows,
@@ -244,7 +244,7 @@ class Building:
         for k in range(len(operator.ports)):
             stands[k].passed = NEVER
         gather.stands, gather.serial = stands.address, -1
-        gather.merge = self._life.code(merge_rows)
+        gather.merge = self._mode.code(merge_rows)
         gather.edges, gather.rows = (part.ctypes.data for part in picked)
         self._kept += [gather, stands, picked]
         operator.run.task = gather.address
@@ -266,7 +266,7 @@ class Building:
         for k, out in enumerate(operator.outs):
             if len(out.readers) == 1 and out.readers[0].kernel_unit is not None:
                 outputs[k].prefetch = out.readers[0].kernel.task.prefetch
-        run.task, split.turn = split.address, operator.slot or 0
+        run.task, split.turn = split.address, operator.replica or 0
         channels = self.channels[operator.stage]
         split.shared = channels.shared.address
         if channels.compute_times:

@@ -30,9 +30,9 @@ from .claims import IDLE, UnitState
 from .free_list import NO_UNIT, new_free_list
 from .graph import Operator
 from .hosts import Hosts
-from .life import Life
 from .loop import loop
 from .memory import BlockPool, Memory
+from .mode import Mode
 from .pool import Pool
 from .query import Query
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
@@ -55,9 +55,9 @@ class EngineError(HeadraceError):
     """The engine cannot do what it is asked for."""
 
 
-def _life(compiled: bool) -> Life:
+def _mode(compiled: bool) -> Mode:
     """Interpreted; or compiled, as soon as the loop's machine code is there."""
-    return Life(compiled and loop().is_there, compiles=compiled)
+    return Mode(compiled and loop().is_there, compiles=compiled)
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ class NodeEngine:
     ) -> None:
         self.workers = workers or os.cpu_count() or 1
         self.owners = OWNERS or self.workers
-        self.life = _life(compiled)
+        self.mode = _mode(compiled)
         self._pid = os.getpid()
         self._states = UnitState.allocate(MOST_UNITS)
         self.table = Unit.allocate(MOST_UNITS)
@@ -105,7 +105,7 @@ class NodeEngine:
         self._made: list[Any] = []  # the Workers of all threads
         self._prepare()
         self._lock = threading.RLock()
-        self._swapping = threading.Lock()  # of schedulers, or of lives: one after the other
+        self._swapping = threading.Lock()  # of schedulers, or of modes: one after the other
         self._control, self._control_lock = self._worker(CONTROL), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
@@ -114,16 +114,16 @@ class NodeEngine:
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
-        self.hosts = Hosts(self.life, self._worker, self._serve, self.close)
+        self.hosts = Hosts(self.mode, self._worker, self._serve, self.close)
         self._graveyard: list[Remains] = []
         self._tidying: threading.Thread | None = None
         self._closed = False
         self._warming: threading.Thread | None = None
 
     def _prepare(self) -> None:
-        """Put hooks of the present life in force. Interpreted, a run is mostly the loop itself, so
+        """Put hooks of the present mode in force. Interpreted, a run is mostly the loop itself, so
         it gets more time; it has a bound, since kernels may take long for a row."""
-        self._record.run_ns = self._run_ns if self.life.is_compiled else INTERPRETED_RUN_NS
+        self._record.run_ns = self._run_ns if self.mode.is_compiled else INTERPRETED_RUN_NS
         self._record.workers.hooks = self._hooks(self._scheduler)
         self._record.hosts.hooks = self._hooks(self._host_scheduler)
         for worker in self._made:  # the same schedulers: nothing has to be given back
@@ -135,7 +135,7 @@ class NodeEngine:
         self._past.append((scheduler, hooks))
         hooks.scheduler = scheduler.memory
         hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
-            self.life.address(hook) for hook in scheduler.hooks
+            self.mode.address(hook) for hook in scheduler.hooks
         )
         return hooks.address
 
@@ -160,7 +160,7 @@ class NodeEngine:
                 self.check()
                 old, self._scheduler = self._record.workers.hooks, scheduler
                 new = self._hooks(scheduler)
-                self.life.put_in_force(self._record.workers, new)
+                self.mode.put_in_force(self._record.workers, new)
             self._move_until_adopted(old, new)
 
     def _move_until_adopted(self, old: int, new: int) -> None:
@@ -171,9 +171,9 @@ class NodeEngine:
         while True:
             adopted = all(worker.hooks == new or worker.hooks == 0 for worker in self._workers)
             with self.hosts.engine_entered(), self._control_lock:
-                self.life.adopt(self._control)
+                self.mode.adopt(self._control)
                 self._move(mover, new)
-                self.life.wake_all(self._record)
+                self.mode.wake_all(self._record)
             if adopted or self._closed or not self._threads:
                 return
             time.sleep(0.0002)
@@ -184,22 +184,22 @@ class NodeEngine:
         while True:
             hooks = Hooks(old)
             mover.turn.scheduler = hooks.scheduler
-            unit = self.life.proposed(hooks.next_task, mover.turn.address)
+            unit = self.mode.proposed(hooks.next_task, mover.turn.address)
             if unit == NO_UNIT:
                 return
             mover.hooks = new
-            self.life.list_unit(mover, unit, ARRIVED)
+            self.mode.list_unit(mover, unit, ARRIVED)
             mover.hooks = old
 
     def suspend(self, workers: int) -> None:
         """Let only so many workers run; the others give back what they have begun, and sleep."""
         with self.hosts.engine_entered():
-            self.life.let_work(self._record, max(1, min(workers, self.workers)))
+            self.mode.let_work(self._record, max(1, min(workers, self.workers)))
 
     @property
     def is_warm(self) -> bool:
         """Do the workers run machine code, and is nothing compiled beside them?"""
-        return self.life.is_compiled and not loop().is_busy
+        return self.mode.is_compiled and not loop().is_busy
 
     def __enter__(self) -> NodeEngine:
         return self
@@ -225,7 +225,7 @@ class NodeEngine:
             query.await_end(left())
         self._allocator.close()
         with self.hosts.engine_entered():
-            self.life.stop_all(self._record)
+            self.mode.stop_all(self._record)
         self.hosts.close(left())
         for thread in (*self._threads, self._warming):
             if thread is not None and thread is not threading.current_thread():
@@ -288,11 +288,11 @@ class NodeEngine:
             self._tell_timed()
             self.hosts.start()
             self._memories.append(memory)
-            if self.life.is_compiled:
+            if self.mode.is_compiled:
                 self._allocator.attach(memory)
             if not self._threads:
                 self._start()
-                if self.life.compiles and not self.life.is_compiled:
+                if self.mode.compiles and not self.mode.is_compiled:
                     self._warming = threading.Thread(
                         target=self._warm, name="headrace-warming", daemon=True
                     )
@@ -377,15 +377,15 @@ class NodeEngine:
     def ready(self, numbers: Iterable[int]) -> None:
         """Units that may have something to do, from the host."""
         with self.hosts.engine_entered(), self._control_lock:
-            self.life.adopt(self._control)
+            self.mode.adopt(self._control)
             for number in numbers:
-                self.life.ready(self._control, number)
+                self.mode.ready(self._control, number)
 
     def let_go(self, block: int) -> None:
         """The host is done with a block."""
         with self.hosts.engine_entered(), self._control_lock:
-            self.life.adopt(self._control)
-            self.life.let_go(self._control, block)
+            self.mode.adopt(self._control)
+            self.mode.let_go(self._control, block)
 
     def _on_room(self, pool: BlockPool) -> None:
         record = Pool(pool.address)
@@ -412,17 +412,17 @@ class NodeEngine:
             self._go_over()
 
     def _go_over(self) -> None:
-        """All workers come out first: the two lives have their own ways to be atomic. Each goes on
+        """All workers come out first: the two modes have their own ways to be atomic. Each goes on
         with what is on its stack."""
         self._record.leaving = 1
         for thread in self._threads:
             while thread.is_alive() and not self._closed:
-                self.life.wake_all(self._record)
+                self.mode.wake_all(self._record)
                 thread.join(WAKE_SECONDS)
         with self._lock, self.hosts.shut_out():
             if self._closed:
                 return
-            self.life.become_compiled()
+            self.mode.become_compiled()
             self._prepare()
             self._record.leaving = 0
             for memory in self._memories:
@@ -430,7 +430,7 @@ class NodeEngine:
             self._start()
 
     def _work(self, worker: Any) -> None:
-        while self.life.work(worker.address) == HOST:
+        while self.mode.work(worker.address) == HOST:
             self._serve(worker.held)
 
     def _serve(self, unit: int) -> None:

@@ -38,7 +38,6 @@ from headrace.node.unit import (
 )
 from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import FOREVER, NEVER
-from headrace.stage.marks import may_mark
 from headrace.stage.memory.arithmetic import float_order
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import (
@@ -54,6 +53,7 @@ from headrace.stage.memory.records import (
     line,
     record,
 )
+from headrace.stage.row_watermarks import may_have_watermarks
 from headrace.stage.strings.heap import Heap, has_overflown
 from headrace.stage.strings.words import compare_words, keep_words, views
 
@@ -346,7 +346,7 @@ def copy_rows(gather, block, picked):
         if column.nullable != 0:
             copy_validity(gather, target.valid, start, picked)
     if gather.watermark >= 0:
-        may_mark(block)
+        may_have_watermarks(block)
     gather.places += picked
     block.rows = start + picked
     return picked

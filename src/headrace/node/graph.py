@@ -1,7 +1,7 @@
 """A plan into units and ports: what the workers of an engine run for one query.
 
 The plan is cut at its exchanges. A stage that reads sources has no state of its own but partial
-results, so it is *replicated*: each slot has its own units for it, and only what crosses an
+results, so it is *replicated*: each replica has its own units for it, and only what crosses an
 exchange, or goes to a sink, is merged, in the order of the splits. A stage behind an exchange has
 one copy. Inside a stage, every chain of operators is a unit.
 """
@@ -51,7 +51,7 @@ class Operator:
     channel: int = 0  # of a reader: its place among the channels of its stage
     root: Node | None = None  # of a gathering: the exchange or sink that it is for
     groups: range | None = None  # of an owner: its key groups
-    slot: int | None = None
+    replica: int | None = None
     senders: list[Operator] = field(default_factory=list)  # one for each edge
     inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
     number: int = -1  # as workers and schedulers know it
@@ -77,13 +77,13 @@ class Graph:
     def __init__(
         self,
         plan: Plan,
-        slots: int,
+        replicas: int,
         owners: int,
         capacity: int,
         compiled: bool = True,
         account: int = 0,
     ) -> None:
-        self.slots, self.owners, self._account = slots, owners, account
+        self.replicas, self.owners, self._account = replicas, owners, account
         self.capacity, self.is_compiled = capacity, compiled
         self.operators: list[Operator] = []
         self.sources: list[Source] = []
@@ -107,7 +107,7 @@ class Graph:
 
     def _copies(self, stage: StagePlan) -> range:
         if stage.is_replicated:
-            return range(self.slots)
+            return range(self.replicas)
         return range(self.owners if stage.is_owned else 1)
 
     def _place(self, stage: StagePlan) -> None:
@@ -120,19 +120,21 @@ class Graph:
         for copy in self._copies(stage):
             wiring = Wiring(stage, self.capacity, self.is_compiled, self._tables, self._account)
             self._wirings[stage.number, copy] = wiring
-            slot = copy if replicated or stage.is_owned else None
+            replica = copy if replicated or stage.is_owned else None
             if replicated:
                 self._place_source(stage, wiring, copy)
             for unit in wiring.units:
                 if isinstance(unit, KernelUnit):
-                    self._place_kernel(stage, unit, slot)
+                    self._place_kernel(stage, unit, replica)
                 elif isinstance(unit, BatchesUnit):
                     outs = [Out(unit.layout, borrows=True)]
-                    operator = Operator(BATCHES, unit.name, stage.number, outs, slot=slot)
+                    operator = Operator(BATCHES, unit.name, stage.number, outs, replica=replica)
                     operator.batches = unit
                     self._add(unit, operator)
                 elif isinstance(unit, OutputUnit) and replicated and len(unit.watermarks) > 1:
-                    self._add(unit, Operator(PASS, unit.name, stage.number, [Out(None)], slot=slot))
+                    self._add(
+                        unit, Operator(PASS, unit.name, stage.number, [Out(None)], replica=replica)
+                    )
         for root in stage.roots:
             if replicated:
                 self._merges[root.name] = self._add(
@@ -151,21 +153,23 @@ class Graph:
             self._operators[id(unit)] = operator
         return operator
 
-    def _place_source(self, stage: StagePlan, wiring: Wiring, slot: int) -> None:
+    def _place_source(self, stage: StagePlan, wiring: Wiring, replica: int) -> None:
         inputs = {n.name: wiring.inputs[n.name] for n in stage.inputs if isinstance(n, Source)}
         outs = [Out(i.layout, borrows=True) for i in inputs.values()]
         names = ", ".join(inputs)
-        operator = Operator(SOURCE, names, stage.number, outs, slot=slot, inputs=inputs)
+        operator = Operator(SOURCE, names, stage.number, outs, replica=replica, inputs=inputs)
         self.operators.append(operator)
         for name in inputs:
             self._operators[id(wiring.inputs[name])] = operator
 
-    def _place_kernel(self, stage: StagePlan, unit: KernelUnit, slot: int | None) -> None:
+    def _place_kernel(self, stage: StagePlan, unit: KernelUnit, replica: int | None) -> None:
         outs = [Out(block.layout) for block in unit.kernel.outputs.values()]
-        operator = Operator(KERNEL, unit.name, stage.number, outs, kernel_unit=unit, slot=slot)
+        operator = Operator(
+            KERNEL, unit.name, stage.number, outs, kernel_unit=unit, replica=replica
+        )
         if stage.is_owned:
-            assert slot is not None
-            groups = first_group(slot, self.owners), first_group(slot + 1, self.owners)
+            assert replica is not None
+            groups = first_group(replica, self.owners), first_group(replica + 1, self.owners)
             operator.groups = range(*groups)
         self._add(unit, operator)
 

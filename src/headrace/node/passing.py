@@ -1,7 +1,7 @@
 """Units without a kernel: they hand on what others give, in the right order.
 
-PASS    several operators as one stream, inside a slot
-MERGE   the slots of a replicated stage, split by split
+PASS    several operators as one stream, inside a replica
+MERGE   the replicas of a replicated stage, split by split
 SINK    the end: how long things took is noted, rows are for the host
 """
 
@@ -78,7 +78,7 @@ def pass_rows(worker, unit):
 
 @record
 class MergeRecord:
-    """What a merge knows of the channels behind its slots."""
+    """What a merge knows of the channels behind its replicas."""
 
     serial: i64 = line()  # of the split whose turn it is
     channels: i64
@@ -90,7 +90,7 @@ class MergeRecord:
 
 @compiled
 def run_merge(worker, unit):
-    """Hand on what slots give, split by split, in order: rows keep the order of their channel
+    """Hand on what replicas give, split by split, in order: rows keep the order of their channel
     (Ordered, definition 5.1)."""
     run = Run(unit.run)
     while True:

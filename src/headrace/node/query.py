@@ -22,8 +22,8 @@ from .channels import Channels
 from .graph import Graph, Operator
 from .histogram import Histogram, Latencies
 from .idling import idle_together
-from .life import Life
 from .memory import Memory
+from .mode import Mode
 from .port import pending
 from .sampled import ask_for_samples, take_samples
 from .splits import SplitRecord
@@ -56,14 +56,14 @@ class Query:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
         that brings nothing."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
-        self._life: Life = engine.life
+        self._mode: Mode = engine.mode
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
             plan,
             engine.workers,
             engine.owners,
             capacity,
-            self._life.compiles,
+            self._mode.compiles,
             self._memory.account.address,
         )
         self.sources, self.sinks = self._graph.sources, self._graph.sinks
@@ -131,7 +131,7 @@ class Query:
                 numbers,
                 self._engine.table,
                 self._engine.blank,
-                self._life,
+                self._mode,
                 (self._latency, self._result_latency),
                 self._markers,
             )
@@ -139,7 +139,7 @@ class Query:
             self._engine.give_numbers(numbers)
             raise
         self._made = made
-        self._life.prepare()
+        self._mode.prepare()
         turn()  # compiling may have taken long
         self._engine.add(self, self._memory)
         for channels in self._channels.values():
@@ -156,7 +156,7 @@ class Query:
             sources = [node for node in stage.inputs if isinstance(node, Source)]
             if sources:
                 rows = building.SPLIT_BLOCKS * graph.capacity
-                made = Channels(sources, graph.slots, rows, graph.capacity, self._life)
+                made = Channels(sources, graph.replicas, rows, graph.capacity, self._mode)
                 self._channels[stage.number] = made
                 graph.place_readers(stage.number, [channel.is_polled for channel in made.all])
         if self._idle is not None:
@@ -242,7 +242,7 @@ class Query:
         users.count = 1
         given = GivenRows(operator.run.task)
         given.end, given.users = feed.rows, users.address
-        given.fill = self._life.fill(feed.only_copies)
+        given.fill = self._mode.fill(feed.only_copies)
         request = given.request
         request.feed, request.offset = feed.address, 0
         with self._lock:
@@ -293,7 +293,7 @@ class Query:
     # ---- what it has done --------------------------------------------------------------------
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """For every operator: rows, blocks, times, state; those of slots are added up."""
+        """For every operator: rows, blocks, times, state; those of replicas are added up."""
         with self._looking:  # the units are not given to another query meanwhile
             if self._made is None:
                 return self._last_metrics

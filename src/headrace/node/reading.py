@@ -1,4 +1,4 @@
-"""Sources: a slot copies the rows of the split that it has claimed (`splits`) into blocks.
+"""Sources: a replica copies the rows of the split that it has claimed (`splits`) into blocks.
 
 Every 50 ms a marker goes from each source to the sinks behind it (Enjima §4): between two blocks of
 a split, however long it is, and where there are no rows, in a split without any.
@@ -107,7 +107,7 @@ def run_source(worker, unit):
         return give_block(worker, unit, split, channel, output)
     if not end_split(worker, unit, split, channel):
         return BLOCKED
-    if SplitsRecord(split.shared).slots == 1:
+    if SplitsRecord(split.shared).replicas == 1:
         channel.largest = split.clock.largest
     if split.users != 0:
         fetch_add(FeedUsers(split.users), "count", -1)

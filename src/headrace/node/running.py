@@ -3,9 +3,9 @@
 A kernel unit takes slices from its ports in turn. Rows go through the kernel into the block that
 is being filled; marks wait until the unit has done its part, then follow the rows:
 
-    SPLIT       inside a slot: the rows of a split are over; partial results are given out
-    SETTLED     behind the slots: all rows of a split have gone by
-    WATERMARK   behind the slots: windows that it closes are given out first
+    SPLIT       inside a replica: the rows of a split are over; partial results are given out
+    SETTLED     behind the replicas: all rows of a split have gone by
+    WATERMARK   behind the replicas: windows that it closes are given out first
     MARKER      every 50 ms from each source to the sinks, to see how long it takes (Enjima §4)
     PROGRESS    from an owner: all results up to a place were given (`gathering`)
     END         no more rows will come

@@ -3,7 +3,7 @@
     SOURCE   claims splits of its channels and copies their rows into blocks
     KERNEL   runs a chain of operators over the blocks of its input ports
     PASS     hands on what several operators give, as one stream
-    MERGE    hands on what the slots of a replicated stage give, in the order of their splits
+    MERGE    hands on what the replicas of a replicated stage give, in the order of their splits
     GATHER   brings together what the owners of key groups give, row by row
 
 and *hosted* ones, which call Python and so run on threads of the host (`hosts`), never on a worker:

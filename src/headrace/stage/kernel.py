@@ -75,7 +75,7 @@ class Kernel:
             compiled=compiled,
         )
         self._rows, self._advance = module.rows, getattr(module, "advance", None)
-        self._room = getattr(module, "room", None) or self._life(make_room)
+        self._room = getattr(module, "room", None) or self._mode(make_room)
         self.task = Task.allocate()
         self._address = self.task.address
         # written for every block, so without the way through descriptors
@@ -256,7 +256,7 @@ class Kernel:
         """The compiled function that makes room, for calls by its address."""
         return self._room
 
-    def _life(self, function: Any) -> Any:
+    def _mode(self, function: Any) -> Any:
         return function if self.is_compiled else by_host(function)
 
     def take(self, output: int = MAIN) -> Block:

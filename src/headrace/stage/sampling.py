@@ -67,7 +67,7 @@ class Sample(NamedTuple):
         {'n': [2, 3]}
         """
         last = min(block.rows if last is None else last, first + SAMPLE_ROWS)
-        on_time = BlockRecord(block.address).unmarked >= last
+        on_time = BlockRecord(block.address).without_watermark >= last
         return cls(to_arrow(block, None, first, last), on_time, cost)
 
 
@@ -161,7 +161,7 @@ class OperatorSampler:
         block = Block.allocate(layout, SAMPLE_ROWS, borrows=True)
         Feed(layout, sample.rows).fill(block, 0, min(sample.rows.num_rows, self._most))
         if sample.on_time:
-            BlockRecord(block.address).unmarked = block.capacity
+            BlockRecord(block.address).without_watermark = block.capacity
         blocks, found = [block], []
         for operator in self._alone:
             rows = sum(each.rows for each in blocks)

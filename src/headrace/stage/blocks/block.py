@@ -59,7 +59,7 @@ def start_block_at(base, template_address, count, text):
     block.rows = 0
     block.capacity = template.capacity
     block.watermark = 0
-    block.unmarked = 0
+    block.without_watermark = 0
     block.heap = 0
     if template.heap != 0:
         block.heap = base + template.heap

@@ -61,7 +61,7 @@ class BlockRecord:
     rows: i64 = line()
     capacity: i64
     watermark: i64  # of the channel, after the last row
-    unmarked: i64  # rows whose hidden watermark is known to be "none yet"
+    without_watermark: i64  # rows whose hidden watermark is known to be "none yet"
     heap: (
         i64  # the Heap with the bytes of its long strings; 0: they lie elsewhere, or there are none
     )

@@ -136,7 +136,7 @@ class KernelText:
     uses_matches: bool = False
     uses_retry: bool = False
     uses_known: bool = False
-    copies_marks: bool = False  # from its input, and only where there are some
+    copies_watermarks: bool = False  # from its input, and only where there are some
 
 
 class Context:
@@ -214,9 +214,9 @@ class Context:
     def write(self, scope: Scope) -> None:
         """Store the row; its watermark only where there is one (`marks`)."""
         schema, columns = self.chain.last.schema, self.chain.input.names
-        self.made.copies_marks = WATERMARK in schema.names and WATERMARK in columns
+        self.made.copies_watermarks = WATERMARK in schema.names and WATERMARK in columns
         for name in schema.names:
-            seldom = name == WATERMARK and self.made.copies_marks
+            seldom = name == WATERMARK and self.made.copies_watermarks
             with scope.branch("if marks:") if seldom else nullcontext():
                 write_column(self.writer, "out", "written", schema, name, scope.column(name))
         self.writer.line("written += 1")
@@ -319,17 +319,17 @@ class Context:
         bind_columns(head, "in", "block", self._input, self._inputs, first="first")
         if self.has_output:
             bind_output(head, "out", MAIN, "written", "room", chain.last.schema)
-            if self.made.copies_marks:
+            if self.made.copies_watermarks:
                 column = chain.last.schema.names.index(WATERMARK)
-                head.line(f"marks = copies_marks(block, task.last, out, {column})")
+                head.line(f"marks = copies_watermarks(block, task.last, out, {column})")
             elif WATERMARK in chain.last.schema.names:
-                head.line("may_mark(out)")
+                head.line("may_have_watermarks(out)")
         if chain.late_schema is not None:
             bind_output(head, "late", LATE, "late_written", "late_room", chain.late_schema)
             if WATERMARK in chain.late_schema.names:
-                head.line("may_mark(late)")
+                head.line("may_have_watermarks(late)")
         if self.tests_lateness:
-            head.line("marked = block.unmarked < task.last")
+            head.line("marked = block.without_watermark < task.last")
         if self.made.resources.numbers_rows:
             head.line("place_number = task.places")
         if self.chain.is_owned:
