@@ -19,7 +19,6 @@ from .expr import Agg, Expr, named_nodes, plain
 from .habits import STREAM, WINDOWED, unknown
 from .plan import build, build_functions, build_keyed
 from .plan.checks import Place
-from .plan.explain import explain_plan
 from .plan.expressions import Aggregate, Column, Expression
 from .plan.functions import Function
 from .plan.nodes import Node, Sink
@@ -28,13 +27,12 @@ from .plan.planner import plan
 from .plan.schema import Schema
 from .plan.table import Table
 from .plan.types import DataType
+from .shown import Shown
 from .time import Length, Tumbling
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from .observe.graph import Graph
     from .write import Writer
 
 Output = str | Sequence[str] | Mapping[str, Any]
@@ -60,7 +58,7 @@ def example(**columns: Any) -> Stream:
     return Stream(build.source(MemorySource(empty, schema=columns), "example"))
 
 
-class Stream:
+class Stream(Shown):
     """Rows to come, with named and typed columns. Immutable: every method gives a new stream.
 
     Every method that makes an operator takes `name=`; errors, metrics and saved state use it.
@@ -104,60 +102,6 @@ class Stream:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise unknown("a stream", name, STREAM, dir(type(self)))
-
-    def _repr_html_(self) -> str:
-        from .look import as_html
-
-        return as_html(self._node)
-
-    def head(self, n: int = 5, *, rows: int = 10_000) -> pa.Table:
-        """The first `n` rows as an Arrow table, computed now, on this thread.
-
-        They come from at most `rows` rows of each channel, of which nothing is committed.
-
-        >>> from headrace import read
-        >>> read.memory({"a": [3, 1, 2]}).head(2).to_pydict()
-        {'a': [3, 1]}
-        """
-        from .look import head
-
-        return head(self._node, n, rows)
-
-    def show(self, n: int = 10, *, rows: int = 10_000) -> None:
-        """Print the first `n` rows as a table; as `head`.
-
-        >>> from headrace import read
-        >>> read.memory({"a": [3]}).show()
-        a
-        ─
-        3
-        """
-        from .look import head, show
-
-        show(self.schema, head(self._node, n, rows))
-
-    def graph(self) -> Graph:
-        """The operators, drawn: Mermaid text if printed, SVG in notebooks.
-
-        >>> print(example(a=int).graph())
-        flowchart TD
-            n0["source example<br/>memory, 0 rows"]
-        """
-        from .observe.graph import Graph
-
-        return Graph.of([self._node])
-
-    def explain(self, *, fuse: str = "auto") -> str:
-        """The plan as it is written, as it is rewritten, and its stages and kernels.
-
-        >>> from headrace.expr import col
-        >>> said = example(a=int, b=int).filter(col("a") > 1).select("a").explain()
-        >>> [line for line in said.splitlines() if "kernel" in line]
-        ['  kernel  filter_1 -> project_1']
-        """
-        rows = self._node
-        nowhere = Sink((rows,), rows.schema, "", key=rows.key, connector="nowhere yet")
-        return explain_plan(plan([nowhere], fuse=fuse))
 
     @property
     def write(self) -> Writer:
