@@ -50,6 +50,7 @@ from .plan.types import (
     uint32,
     uint64,
 )
+from .recording import record, replay
 from .stream import Stream
 from .table import table
 from .time import duration, tumbling
@@ -91,6 +92,8 @@ __all__ = [
     "min",
     "optional",
     "read",
+    "record",
+    "replay",
     "run",
     "start",
     "string",
