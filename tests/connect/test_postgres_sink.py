@@ -139,6 +139,7 @@ def test_all_types_round_trip(server, tmp_path_factory, drawn):
         ("n text, text text", "column 'n' would be bigint, and in the table, .* it is text"),
         ("n bigint", "column 'text' would be text, and in the table, .* it is missing"),
         ("n bigint, text text, m int NOT NULL", "needs a value for column 'm'"),
+        ("n bigint, text text NOT NULL", "column 'text' may be null, and the table, .* NOT NULL"),
     ],
 )
 def test_tables_that_do_not_fit(url, tmp_path, table, what):

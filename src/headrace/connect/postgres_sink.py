@@ -113,9 +113,7 @@ class PostgresSink(TableSink):
         )
         if self._mode != "append":
             self._make_empty(database)
-        columns = [
-            f"{quoted(f.name)} {_type(f)}{'' if f.type.nullable else ' NOT NULL'}" for f in schema
-        ]
+        columns = list(map(self._declared, schema))
         if self._key:
             columns.append(f"PRIMARY KEY ({_names(self._key)})")
         database.execute(f"CREATE TABLE IF NOT EXISTS {self._target} ({', '.join(columns)})")
@@ -143,21 +141,8 @@ class PostgresSink(TableSink):
         database.execute(f"DROP TABLE IF EXISTS {self._target}")
         database.execute(f"DELETE FROM {BATCHES} WHERE target = $1", (self._table,))
 
-    def _check_table(self, schema: Schema, there: dict[str, tuple[str, bool]]) -> None:
-        """The table must have the columns, and no others that need a value."""
-        for field in schema:
-            kind, _ = there.pop(field.name, ("missing", False))
-            if kind != _type(field):
-                raise DataError(
-                    f"{self}: column {field.name!r} would be {_type(field)}, and in the table, "
-                    f"which is there already, it is {kind}; write to another table"
-                )
-        for name, (_, needed) in there.items():
-            if needed:
-                raise DataError(
-                    f"{self}: the table, which is there already, needs a value for column "
-                    f"{name!r}; give the column a default, or write to another table"
-                )
+    def _type(self, field: Field) -> str:
+        return _TYPES[field.type.name][0]
 
     def _published_end(self, batch: str) -> str | None:
         def look(database: Any) -> str | None:
@@ -204,7 +189,7 @@ class PostgresSink(TableSink):
 
     def _insert(self, schema: Schema, source: str) -> str:
         """SQL that inserts the rows of a source, or lets them replace those that have their key."""
-        values = ", ".join(f"{quoted(f.name)}::{_type(f)}" for f in schema)
+        values = ", ".join(f"{quoted(f.name)}::{self._type(f)}" for f in schema)
         made = f"INSERT INTO {self._target} ({_names(schema.names)}) SELECT {values} FROM {source}"
         if not self._key:
             return made
@@ -260,10 +245,6 @@ def _is_gone(error: Any) -> bool:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names))
-
-
-def _type(field: Field) -> str:
-    return _TYPES[field.type.name][0]
 
 
 def _copied(paths: Sequence[Path], schema: Schema, *, numbered: bool) -> pa.RecordBatchReader:

@@ -94,9 +94,7 @@ class SqliteSink(TableSink):
             )
 
     def _prepare(self, schema: Schema) -> None:
-        columns = ", ".join(
-            f"{quoted(f.name)} {_type(f)}{' NOT NULL' if _is_required(f) else ''}" for f in schema
-        )
+        columns = ", ".join(map(self._declared, schema))
         with self._transaction() as database:
             database.execute(
                 f"CREATE TABLE IF NOT EXISTS {BATCHES} (target TEXT NOT NULL, batch TEXT NOT NULL, "
@@ -107,7 +105,17 @@ class SqliteSink(TableSink):
                 self._make_empty(database)
             database.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self._table)} ({columns})")
             found = database.execute(f"PRAGMA table_info({quoted(self._table)})").fetchall()
-        self._check_table(schema, found)
+        there = {
+            name: (kind.upper(), needed and default is None)
+            for _, name, kind, needed, default, _ in found
+        }
+        self._check_table(schema, there)
+
+    def _type(self, field: Field) -> str:
+        return _TYPES.get(field.type.name, "REAL" if field.type.is_float else "INTEGER")
+
+    def _is_required(self, field: Field) -> bool:
+        return not field.type.nullable and not field.type.is_float  # it has no NaN
 
     def _make_empty(self, database: sqlite3.Connection) -> None:
         """Remove the table of others, or refuse it; nothing if that was done before."""
@@ -116,36 +124,13 @@ class SqliteSink(TableSink):
             return
         there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND lower(name) = lower(?)"
         if self._mode == "error":
-            if not database.execute(there, (self._table,)).fetchone():
-                return
-            if database.execute(f"SELECT 1 FROM {quoted(self._table)} LIMIT 1").fetchone():
+            row = f"SELECT 1 FROM {quoted(self._table)} LIMIT 1"
+            is_there = database.execute(there, (self._table,)).fetchone()
+            if is_there and database.execute(row).fetchone():
                 raise self._is_there("a row")
+            return
         database.execute(f"DROP TABLE IF EXISTS {quoted(self._table)}")
         database.execute(f"DELETE FROM {BATCHES} WHERE target = ?", (self._table,))
-
-    def _check_table(self, schema: Schema, found: list[tuple[Any, ...]]) -> None:
-        """The table must have the columns, and no others that need a value."""
-        there = {
-            name: (kind, needed and default is None) for _, name, kind, needed, default, _ in found
-        }
-        for field in schema:
-            kind, needed = there.pop(field.name, ("missing", False))
-            if kind.upper() != _type(field):
-                raise DataError(
-                    f"{self}: column {field.name!r} would be {_type(field)}, and in the table, "
-                    f"which is there already, it is {kind}; write to another table"
-                )
-            if needed and not _is_required(field):
-                raise DataError(
-                    f"{self}: column {field.name!r} may be null, and the table, which is there "
-                    "already, says NOT NULL; write to another table"
-                )
-        for name, (_, needed) in there.items():
-            if needed:
-                raise DataError(
-                    f"{self}: the table, which is there already, needs a value for column "
-                    f"{name!r}; give the column a default, or write to another table"
-                )
 
     def _published_end(self, batch: str) -> str | None:
         with self._transaction() as database:
@@ -191,14 +176,6 @@ class SqliteSink(TableSink):
                 database.execute("COMMIT")  # closing without it takes all back
         except sqlite3.Error as error:
             raise DataError(f"{self}: {error}") from None
-
-
-def _type(field: Field) -> str:
-    return _TYPES.get(field.type.name, "REAL" if field.type.is_float else "INTEGER")
-
-
-def _is_required(field: Field) -> bool:
-    return not field.type.nullable and not field.type.is_float
 
 
 def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:
