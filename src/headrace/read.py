@@ -414,6 +414,7 @@ def kafka(
     start: Any = "earliest",
     stop: Any = None,
     on_error: str = "fail",
+    metadata: Mapping[str, str] | None = None,
     name: str | None = None,
     **options: Any,
 ) -> Stream:
@@ -423,8 +424,9 @@ def kafka(
     the values of a batch of messages as a list of bytes, and gives a record batch with a row each.
     `start` is "earliest", "latest", a datetime, or a dict of partitions and offsets; so is `stop`,
     without which the stream does not end. A message that cannot be decoded is an error that names
-    its offset, or is skipped and counted with `on_error="skip"`. `options` are those of librdkafka,
-    e.g. `security_protocol="SASL_SSL", sasl_password=...`; their values are never shown.
+    its offset, or is skipped and counted with `on_error="skip"`. `metadata` names more columns, by
+    "key", "timestamp", "partition", "offset" and "header:<name>". `options` are those of
+    librdkafka, e.g. `security_protocol="SASL_SSL", sasl_password=...`; their values are never shown.
 
     >>> kafka("localhost:9092", "views", schema={"user": str, "at": "timestamp"})
     Stream(user: string, at: timestamp)
@@ -444,6 +446,7 @@ def kafka(
             start=start,
             stop=stop,
             on_error=on_error,
+            metadata=metadata,
             **options,
         ),
     )
