@@ -426,7 +426,7 @@ def kafka(
     without which the stream does not end. A message that cannot be decoded is an error that names
     its offset, or is skipped and counted with `on_error="skip"`. `metadata` names more columns, by
     "key", "timestamp", "partition", "offset" and "header:<name>". `options` are those of
-    librdkafka, e.g. `security_protocol="SASL_SSL", sasl_password=...`; their values are never shown.
+    librdkafka, e.g. `security_protocol="SASL_SSL"`; their values are never shown.
 
     >>> kafka("localhost:9092", "views", schema={"user": str, "at": "timestamp"})
     Stream(user: string, at: timestamp)

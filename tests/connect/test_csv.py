@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.connect.data import read_all, tables
 
@@ -213,6 +213,31 @@ def test_records_are_those_of_python(text, size):
     except csv.Error:
         return  # they differ in how much of it they take
     assert bad is None and found == expected
+
+
+def cut_into(data, size):
+    """Records and bad ones of a file that is read in pieces; None where it is refused."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_format, "CHUNK_BYTES", size)
+        try:
+            made = list(chunks(io.BytesIO(data), Dialect(), "x"))
+        except DataError:
+            return None
+    records = [chunk.record(number) for chunk in made for number in range(len(chunk))]
+    bad = {chunk.first + number for chunk in made for number in chunk.bad}
+    assert all(Dialect().split(records[number]) is None for number in bad)
+    return records, [chunk.line_of(n) for chunk in made for n in range(len(chunk))]
+
+
+@settings(max_examples=600)
+@example('4,,5","two\nlines",1970\n', 7)
+@example('a"\n"b"c\n"d\r\n"\r\n', 1)
+@given(
+    st.lists(SIGNS | st.just(["\r"])).map(lambda parts: "".join(map("".join, parts))),
+    st.integers(1, 9),
+)
+def test_pieces_in_which_a_file_is_read_do_not_matter(text, size):
+    assert cut_into(text.encode(), size) == cut_into(text.encode(), 1 << 20)
 
 
 @settings(max_examples=400)

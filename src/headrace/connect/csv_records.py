@@ -52,9 +52,11 @@ class Dialect:
         return re.compile(rf"{self._field}(?:{self._delimiter}{self._field})*+\r?\n".encode())
 
     @cached_property
-    def opened(self) -> re.Pattern[bytes]:
-        """From the beginning of a record into a quoted value of it, as far as that goes."""
-        return re.compile(rf"(?:{self._field}{self._delimiter})*+{self._inside}".encode())
+    def begun(self) -> re.Pattern[bytes]:
+        """As much of a record as is right: to its end, to something wrong, or into a value."""
+        delimiter, quote = self._delimiter, re.escape(self.quote)
+        last = rf"(?:{self._inside}{quote}?|(?!{quote})[^{delimiter}\r\n]*+)\r?"
+        return re.compile(rf"(?:{self._field}{delimiter})*+{last}".encode())
 
     @cached_property
     def _one(self) -> re.Pattern[bytes]:
@@ -222,9 +224,9 @@ def _walk(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
         found = dialect.record.match(data, at)
         if found is None:
             newline = data.find(b"\n", at)
-            opened = dialect.opened.match(data, at)
-            reached = opened.end() if opened else at
-            if newline < 0 or reached >= size - 1:
+            begun = dialect.begun.match(data, at)
+            reached = begun.end() if begun else at
+            if newline < 0 or reached == size:
                 break  # it goes on behind these bytes
             if newline < reached or data.count(quote, at, newline) % 2:
                 number = line + data.count(b"\n", 0, at)
@@ -234,7 +236,8 @@ def _walk(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
                     f"the next one, in line {last}, so it is not known where the row ends; double "
                     "the quotes in values"
                 )
-            bad[len(ends)] = BEHIND_QUOTE if opened else BARE_RETURN
+            is_return = data[reached - 1] == CARRIAGE_RETURN
+            bad[len(ends)] = BARE_RETURN if is_return else BEHIND_QUOTE
             at = newline + 1
         else:
             at = found.end()
