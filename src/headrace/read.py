@@ -281,13 +281,8 @@ def csv(
     """
     from .connect.csv_files import CsvSource, csv_format
 
-    options: dict[str, Any] = {
-        "header": header,
-        "delimiter": delimiter,
-        "quote": quote,
-        "nulls": nulls,
-        "on_error": on_error,
-    }
+    options: dict[str, Any] = {"delimiter": delimiter, "quote": quote, "nulls": nulls}
+    options |= {"header": header, "on_error": on_error}
     return _stream(
         "read.csv",
         name,
@@ -359,7 +354,7 @@ def tcp(
             lambda: TcpLines(host, port, reconnect=reconnect),
             schema=schema,
             on_error=on_error,
-            journal=None if journal is None else os.fspath(journal),
+            journal=journal,
         ),
     )
 
@@ -400,7 +395,7 @@ def events(
             connect,
             schema=COLUMNS if schema is None else schema,
             on_error=on_error,
-            journal=None if journal is None else os.fspath(journal),
+            journal=journal,
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,12 +24,12 @@ def line_source(
     *,
     schema: Any = None,
     on_error: str = "fail",
-    journal: str | None = None,
+    journal: str | os.PathLike[str] | None = None,
 ) -> Source:
     """The source of the lines of a connection: JSON objects, or texts where there is no schema."""
     if journal is not None:
         form = LineFormat(on_error) if schema is None else JsonFormat(on_error)
-        return JournaledSource(said, lines, journal, form, schema=schema or LINE)
+        return JournaledSource(said, lines, os.fspath(journal), form, schema=schema or LINE)
     return LineSource(said, lines(), schema, on_error)
 
 
