@@ -10,12 +10,13 @@ CANDIDATES := $(PYTHON) python3 python3.11 python3.12 python3.13
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench fuzz soak lock clean
+.PHONY: help demo test lint docs bench fuzz soak lock clean
 
 help:
 	@echo "make demo    a short tour that runs in the terminal"
 	@echo "make test    tests, and the examples in docstrings"
 	@echo "make lint    style, types, and who may import whom"
+	@echo "make docs    the documentation as a site, in site/"
 	@echo "make bench   measure stages and the node engine (ten minutes)"
 	@echo "make fuzz    damaged bytes at every way in (an hour; FUZZ_SECONDS=10 for each way)"
 	@echo "make soak    long random runs"
@@ -36,6 +37,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 bench: $(STAMP)
 	@$(BIN)/headrace bench stage
 	@$(BIN)/headrace bench node
@@ -54,7 +59,7 @@ lock: $(STAMP)
 	  --no-header --no-annotate --extra dev pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf build dist .coverage .coverage.* htmlcov
+	rm -rf build dist site .coverage .coverage.* htmlcov
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 

@@ -63,6 +63,8 @@ def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:
         column = table.column(field.name)
         if pa.types.is_timestamp(field.type):
             column = column.cast(pa.int64())
+        elif pa.types.is_duration(field.type) or pa.types.is_time64(field.type):
+            column = column.cast(pa.int64())
         elif pa.types.is_date32(field.type):
             column = column.cast(pa.int32())
         columns[field.name] = column.to_pylist()
@@ -73,7 +75,9 @@ def batch_of(rows: list[Row], schema: Schema) -> pa.RecordBatch:
     """The other way."""
     arrays = []
     for field in schema:
-        stored = {"timestamp": pa.int64(), "date": pa.int32()}.get(field.type.name)
+        long = ("timestamp", "duration", "time")
+        stored = dict.fromkeys(long, pa.int64()) | {"date": pa.int32()}
+        stored = stored.get(field.type.name)
         array = pa.array([row[field.name] for row in rows], stored or field.type.to_arrow())
         arrays.append(array.cast(field.type.to_arrow()))
     return pa.RecordBatch.from_arrays(arrays, schema=schema.to_arrow())

@@ -104,7 +104,7 @@ class Expressions:
         name = self.choose.pick(self.schema.names)
         kind = self.schema[name].required
         many = [value(self.choose, kind) for _ in range(self.choose.number(0, 3))]
-        if kind.name == "timestamp":
+        if kind.name in ("timestamp", "duration", "time", "uint64"):
             return col(name).is_null()
         if kind.name == "date":
             many = [dt.date(1970, 1, 1) + dt.timedelta(days=d % 9999) for d in many]

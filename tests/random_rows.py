@@ -37,12 +37,14 @@ def value(choose: Choices, kind: DataType) -> Any:
         return choose.pick(BLOBS)
     if kind.name == "date":
         return choose.pick([0, -1, 19_000, 1, -700_000, 2_900_000])
-    if kind.name == "timestamp":
+    if kind.name in ("timestamp", "duration"):
         return choose.pick([0, -1, 1, 86_400_000_000, 1_700_000_000_123_456, -(10**15)])
     if choose.chance(80):
-        return choose.number(-3, 9)
+        return choose.number(-3 if kind.integer_range[0] else 0, 9)
+    if kind == int64:
+        return _large(choose)
     low, high = kind.integer_range
-    return choose.pick([low, high, low + 1, 100, -100]) if kind != int64 else _large(choose)
+    return choose.pick([low, high, low + 1, 100, max(low, -100)])
 
 
 def _large(choose: Choices) -> int:

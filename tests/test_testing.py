@@ -227,7 +227,11 @@ def test_generate_is_an_index_and_a_map():
             "read.memory",
             "is not a column type",
         ),
-        (lambda: read.memory({"__n": [1]}), "read.memory", "'__n' is a reserved name"),
+        (
+            lambda: read.memory({"headrace:n": [1]}),
+            "read.memory",
+            "'headrace:n' is a reserved name",
+        ),
         (lambda: read.memory({"n": [1]}, name=""), "read.memory", "name='' is not the name"),
         (lambda: read.memory({"n": [["x"]]}), "read.memory", "no column is left"),
         (lambda: read.index(rows=-1), "read.index", "rows=-1: cannot be negative"),

@@ -50,7 +50,12 @@ from .plan.types import (
     optional,
     string,
     timestamp,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )
+from .recording import record, replay
 from .stream import Stream
 from .table import table
 from .time import duration, session, sliding, tumbling
@@ -95,6 +100,8 @@ __all__ = [
     "min",
     "optional",
     "read",
+    "record",
+    "replay",
     "run",
     "session",
     "sliding",
@@ -106,6 +113,10 @@ __all__ = [
     "timestamp",
     "tumbling",
     "udf",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "variance",
     "when",
 ]

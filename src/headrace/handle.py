@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .observe.history import History
 from .observe.process import ProcessUsage, process_usage
 from .plan.explain import explain_plan
 from .plan.nodes import Sink, Source
@@ -120,6 +121,7 @@ class Job:
         self._engine = engine
         self._ending, self._over = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None  # that it runs on
+        self._history = History()
 
     def __repr__(self) -> str:
         return f"Job({self.status}, {self.progress().rows_in:,} rows in)"
@@ -195,6 +197,15 @@ class Job:
     @staticmethod
     def _rows_in(operators: dict[str, dict[str, Any]], name: str) -> int:
         return operators[name]["rows_in"] if name in operators else 0  # not yet built
+
+    def dataframe(self) -> Any:
+        """The progress over time: seconds, rows in, out and late so far, rows per second.
+
+        A pandas DataFrame, or one of Polars where there is no pandas. Points lie half a second
+        apart at first, and wider where the job runs long: there are a thousand at most.
+        """
+        self._history.add(self.progress())
+        return self._history.frame()
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every kernel, source and sink: rows in and out, late rows, blocks, seconds, state.
@@ -287,6 +298,8 @@ class Job:
         """Called again and again by the run: shall it stop?"""
         if self._cancelling:
             raise Cancelled
+        if self._history.is_due():
+            self._history.add(self.progress())
         if self._watch is not None:
             self._watch(self)
         late = self._seconds is not None and time.perf_counter() - self._started >= self._seconds

@@ -8,7 +8,7 @@ Stream(user: string, n: int64)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .plan import build
@@ -134,11 +134,13 @@ def index(
     )
 
 
-def iterate(rows: Iterable[Any], *, schema: Any = None, name: str | None = None) -> Stream:
+def iterate(
+    rows: Iterable[Any] | AsyncIterable[Any], *, schema: Any = None, name: str | None = None
+) -> Stream:
     """Rows from any Python iterable of dicts, or of tuples in the order of `schema`.
 
-    Without `schema`, the first row is taken at once, and must be a dict that tells the types. An
-    iterator cannot be read again.
+    It may be an asynchronous one. Without `schema`, the first row is taken at once, and must be a
+    dict that tells the types. An iterator cannot be read again.
 
     >>> iterate(((n, str(n)) for n in range(3)), schema={"n": int, "text": str})
     Stream(n: int64, text: string)
@@ -248,6 +250,156 @@ def json(
     )
 
 
+def csv(
+    path: str | os.PathLike[str],
+    *,
+    schema: Any = None,
+    header: bool = True,
+    delimiter: str = ",",
+    quote: str = '"',
+    nulls: str | Sequence[str] = "",
+    on_error: str = "fail",
+    watch: bool | Watch = False,
+    name: str | None = None,
+) -> Stream:
+    """Rows of CSV files; the columns that `schema` names, or all, in types that are guessed.
+
+    `path` and `watch` are those of `parquet`; in a folder, names that end in .csv or .tsv count.
+    The first line of a file names its columns; with `header=False` they are those of the schema.
+    The words of `nulls` are null where they are not quoted. Times are texts in ISO 8601, binary
+    values texts in base64. A line that is not right is an error that names file, line and column,
+    or is left out and counted with `on_error="skip"`.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = pathlib.Path(folder.name, "a.csv").write_text("user,n\\nann,1\\n")
+    >>> csv(folder.name)
+    Stream(user: optional(string), n: optional(int64))
+    >>> csv(folder.name, schema={"n": float})
+    Stream(n: float64)
+    >>> folder.cleanup()
+    """
+    from .connect.csv_files import CsvSource, csv_format
+
+    options: dict[str, Any] = {"delimiter": delimiter, "quote": quote, "nulls": nulls}
+    options |= {"header": header, "on_error": on_error}
+    return _stream(
+        "read.csv",
+        name,
+        lambda: (
+            _watched(path, csv_format(schema, **options), schema, watch)
+            or CsvSource(path, schema=schema, **options)
+        ),
+    )
+
+
+def text(
+    path: str | os.PathLike[str],
+    *,
+    on_error: str = "fail",
+    watch: bool | Watch = False,
+    name: str | None = None,
+) -> Stream:
+    """Lines of files, in UTF-8: one column, `line`.
+
+    `path` and `watch` are those of `parquet`; in a folder, names that end in .txt or .log count.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> text(folder.name)
+    Stream(line: string)
+    >>> folder.cleanup()
+    """
+    from .connect.lines import LINE, LineFormat, TextSource
+
+    return _stream(
+        "read.text",
+        name,
+        lambda: (
+            _watched(path, LineFormat(on_error), LINE, watch)
+            or TextSource(path, LineFormat(on_error), schema=LINE)
+        ),
+    )
+
+
+def tcp(
+    host: str,
+    port: int,
+    *,
+    schema: Any = None,
+    on_error: str = "fail",
+    reconnect: float = 0.0,
+    journal: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Lines that a TCP server sends: JSON objects with the columns of `schema`, or texts.
+
+    Without `schema` there is one column, `line`. The stream ends with the connection; with
+    `reconnect` it is made again, tried for so many seconds. What was received cannot be received
+    again: with `journal`, a folder, lines are kept there, and can be read again from there, which
+    Spark needs. A line that is not right is an error, or is left out and counted with
+    `on_error="skip"`.
+
+    >>> tcp("localhost", 9999, schema={"user": str, "at": "timestamp"})
+    Stream(user: string, at: timestamp)
+    """
+    from .connect.line_source import line_source
+    from .connect.tcp import TcpLines
+
+    return _stream(
+        "read.tcp",
+        name,
+        lambda: line_source(
+            f"tcp {host}:{port}",
+            lambda: TcpLines(host, port, reconnect=reconnect),
+            schema=schema,
+            on_error=on_error,
+            journal=journal,
+        ),
+    )
+
+
+def events(
+    url: str,
+    *,
+    schema: Any = None,
+    headers: Mapping[str, str] | None = None,
+    on_error: str = "fail",
+    reconnect: float = 0.0,
+    journal: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+) -> Stream:
+    """Server-sent events over HTTP: their data are JSON objects with the columns of `schema`.
+
+    Without `schema` the columns are `event`, `id` and `data`. A connection that is made again goes
+    on behind the last event, where the server keeps them. `headers` are sent with the request;
+    all else is as for `tcp`.
+
+    >>> events("http://localhost:8000/ticks").schema.names
+    ('event', 'id', 'data')
+    """
+    from .connect.events import COLUMNS, ServerSentEvents
+    from .connect.line_source import line_source
+    from .connect.paths import without_credentials
+
+    def connect() -> ServerSentEvents:
+        return ServerSentEvents(
+            url, headers=headers, reconnect=reconnect, only_data=schema is not None
+        )
+
+    return _stream(
+        "read.events",
+        name,
+        lambda: line_source(
+            f"events {without_credentials(url)}",
+            connect,
+            schema=COLUMNS if schema is None else schema,
+            on_error=on_error,
+            journal=journal,
+        ),
+    )
+
+
 def kafka(
     servers: str | Iterable[str],
     topic: str,
@@ -257,6 +409,7 @@ def kafka(
     start: Any = "earliest",
     stop: Any = None,
     on_error: str = "fail",
+    metadata: Mapping[str, str] | None = None,
     name: str | None = None,
     **options: Any,
 ) -> Stream:
@@ -266,8 +419,9 @@ def kafka(
     the values of a batch of messages as a list of bytes, and gives a record batch with a row each.
     `start` is "earliest", "latest", a datetime, or a dict of partitions and offsets; so is `stop`,
     without which the stream does not end. A message that cannot be decoded is an error that names
-    its offset, or is skipped and counted with `on_error="skip"`. `options` are those of librdkafka,
-    e.g. `security_protocol="SASL_SSL", sasl_password=...`; their values are never shown.
+    its offset, or is skipped and counted with `on_error="skip"`. `metadata` names more columns, by
+    "key", "timestamp", "partition", "offset" and "header:<name>". `options` are those of
+    librdkafka, e.g. `security_protocol="SASL_SSL"`; their values are never shown.
 
     >>> kafka("localhost:9092", "views", schema={"user": str, "at": "timestamp"})
     Stream(user: string, at: timestamp)
@@ -287,6 +441,7 @@ def kafka(
             start=start,
             stop=stop,
             on_error=on_error,
+            metadata=metadata,
             **options,
         ),
     )

@@ -20,21 +20,19 @@ from .expr.functions import check_function
 from .habits import STREAM, unknown
 from .plan import build, build_functions, build_keyed
 from .plan.checks import Place
-from .plan.explain import explain_plan
 from .plan.expressions import Column, Expression
 from .plan.nodes import Node, Sink
 from .plan.planner import plan
 from .plan.schema import Schema
 from .plan.table import Table
 from .plan.windows.everything import Everything
+from .shown import Shown
 from .time import Length, Windows
 from .windowed import WindowedStream
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from .observe.graph import Graph
     from .write import Writer
 
 Output = str | Sequence[str] | Mapping[str, Any]
@@ -53,7 +51,7 @@ def example(**columns: Any) -> Stream:
     return Stream(build.source(MemorySource(empty, schema=columns), "example"))
 
 
-class Stream:
+class Stream(Shown):
     """Rows to come, with named and typed columns. Immutable: every method gives a new stream.
 
     Every method that makes an operator takes `name=`; errors, metrics and saved state use it.
@@ -97,60 +95,6 @@ class Stream:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise unknown("a stream", name, STREAM, dir(type(self)))
-
-    def _repr_html_(self) -> str:
-        from .look import as_html
-
-        return as_html(self._node)
-
-    def head(self, n: int = 5, *, rows: int = 10_000) -> pa.Table:
-        """The first `n` rows as an Arrow table, computed now, on this thread.
-
-        They come from at most `rows` rows of each channel, of which nothing is committed.
-
-        >>> from headrace import read
-        >>> read.memory({"a": [3, 1, 2]}).head(2).to_pydict()
-        {'a': [3, 1]}
-        """
-        from .look import head
-
-        return head(self._node, n, rows)
-
-    def show(self, n: int = 10, *, rows: int = 10_000) -> None:
-        """Print the first `n` rows as a table; as `head`.
-
-        >>> from headrace import read
-        >>> read.memory({"a": [3]}).show()
-        a
-        ─
-        3
-        """
-        from .look import head, show
-
-        show(self.schema, head(self._node, n, rows))
-
-    def graph(self) -> Graph:
-        """The operators, drawn: Mermaid text if printed, SVG in notebooks.
-
-        >>> print(example(a=int).graph())
-        flowchart TD
-            n0["source example<br/>memory, 0 rows"]
-        """
-        from .observe.graph import Graph
-
-        return Graph.of([self._node])
-
-    def explain(self, *, fuse: str = "auto") -> str:
-        """The plan as it is written, as it is rewritten, and its stages and kernels.
-
-        >>> from headrace.expr import col
-        >>> said = example(a=int, b=int).filter(col("a") > 1).select("a").explain()
-        >>> [line for line in said.splitlines() if "kernel" in line]
-        ['  kernel  filter_1 -> project_1']
-        """
-        rows = self._node
-        nowhere = Sink((rows,), rows.schema, "", key=rows.key, connector="nowhere yet")
-        return explain_plan(plan([nowhere], fuse=fuse))
 
     @property
     def write(self) -> Writer:
@@ -392,6 +336,41 @@ class Stream:
         Stream(a: int64)
         """
         return Stream(build_functions.map_batches(self._node, function, schema, name))
+
+    def map_async(
+        self,
+        function: Callable[..., Any],
+        *,
+        output: Mapping[str, Any],
+        columns: Sequence[str] | None = None,
+        carry: str | Sequence[str] = (),
+        limit: int = 64,
+        timeout: float | None = 30.0,
+        retries: int = 0,
+        ordered: bool = True,
+        name: str | None = None,
+    ) -> Stream:
+        """One row for each row, made by a coroutine (`async def`): calls of services, say.
+
+        `columns` and `carry` are those of `map`; `output` maps names to types. In each worker at
+        most `limit` calls are under way. One that raises, or takes longer than `timeout` seconds,
+        is made again up to `retries` times, after a pause that grows; then the job fails with its
+        error. Results come in the order of the rows; with `ordered=False`, those of a batch of
+        rows come as they are there. After a crash calls are made again for rows that were not
+        committed.
+
+        >>> async def looked_up(user):
+        ...     return len(user)
+        >>> example(user=str).map_async(looked_up, output={"visits": int}, carry="user")
+        Stream(user: string, visits: int64)
+        """
+        from .connect.async_calls import AsyncCalls
+
+        def make(arguments: Sequence[str], carry: Sequence[str], made: Schema) -> AsyncCalls:
+            return AsyncCalls(function, arguments, carry, made, limit, timeout, retries, ordered)
+
+        made = build_functions.map_async(self._node, function, output, make, columns, carry, name)
+        return Stream(made)
 
     # ------------------------------------------------------------ several inputs
 

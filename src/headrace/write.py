@@ -12,7 +12,7 @@ An output does nothing by itself; `hr.run` takes one or several.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -66,7 +66,12 @@ class Counted(Output):
 
 
 class Writer:
-    """The ways to write a stream; every one takes `name=`, which errors and metrics use."""
+    """The ways to write a stream; every one takes `name=`, which errors and metrics use.
+
+    Those into folders and tables take `mode=`, which says what becomes of rows that are there when
+    a job begins: they stay ("append"), are removed ("overwrite"), or are an error ("error").
+    What the job itself has written, before it was started again, always stays.
+    """
 
     __slots__ = ("_stream",)
 
@@ -102,6 +107,7 @@ class Writer:
         path: str | os.PathLike[str],
         *,
         compression: str = "zstd",
+        mode: str = "append",
         name: str | None = None,
     ) -> Output:
         """Into a folder of Parquet files; other readers see each committed batch once, whole.
@@ -112,7 +118,9 @@ class Writer:
         """
         from .connect.parquet_sink import ParquetSink
 
-        made = self._node("write.parquet", name, lambda: ParquetSink(path, compression=compression))
+        made = self._node(
+            "write.parquet", name, lambda: ParquetSink(path, compression=compression, mode=mode)
+        )
         return Output(made)
 
     def arrow(
@@ -120,6 +128,7 @@ class Writer:
         path: str | os.PathLike[str],
         *,
         compression: str = "none",
+        mode: str = "append",
         name: str | None = None,
     ) -> Output:
         """Into a folder of Arrow files; other readers see each committed batch once, whole.
@@ -130,10 +139,14 @@ class Writer:
         """
         from .connect.arrow_sink import ArrowSink
 
-        made = self._node("write.arrow", name, lambda: ArrowSink(path, compression=compression))
+        made = self._node(
+            "write.arrow", name, lambda: ArrowSink(path, compression=compression, mode=mode)
+        )
         return Output(made)
 
-    def json(self, path: str | os.PathLike[str], *, name: str | None = None) -> Output:
+    def json(
+        self, path: str | os.PathLike[str], *, mode: str = "append", name: str | None = None
+    ) -> Output:
         """Into a folder of files with a JSON object per line; each committed batch once, whole.
 
         >>> from headrace import read
@@ -142,10 +155,35 @@ class Writer:
         """
         from .connect.json_sink import JsonSink
 
-        return Output(self._node("write.json", name, lambda: JsonSink(path)))
+        return Output(self._node("write.json", name, lambda: JsonSink(path, mode=mode)))
+
+    def csv(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        delimiter: str = ",",
+        mode: str = "append",
+        name: str | None = None,
+    ) -> Output:
+        """Into a folder of CSV files with a header each; each committed batch once, whole.
+
+        >>> from headrace import read
+        >>> read.memory({"n": [1]}).write.csv("out/")
+        Output(csv out/)
+        """
+        from .connect.csv_sink import CsvSink
+
+        return Output(
+            self._node("write.csv", name, lambda: CsvSink(path, delimiter=delimiter, mode=mode))
+        )
 
     def sqlite(
-        self, path: str | os.PathLike[str], table: str, *, name: str | None = None
+        self,
+        path: str | os.PathLike[str],
+        table: str,
+        *,
+        mode: str = "append",
+        name: str | None = None,
     ) -> Output:
         """Into a table of an SQLite database, each batch once, in one transaction.
 
@@ -157,7 +195,37 @@ class Writer:
         """
         from .connect.sqlite_sink import SqliteSink
 
-        return Output(self._node("write.sqlite", name, lambda: SqliteSink(path, table)))
+        return Output(self._node("write.sqlite", name, lambda: SqliteSink(path, table, mode=mode)))
+
+    def postgres(
+        self,
+        url: str,
+        table: str,
+        *,
+        key: str | Sequence[str] = (),
+        mode: str = "append",
+        staging: str | None = None,
+        name: str | None = None,
+    ) -> Output:
+        """Into a table of a PostgreSQL database, each batch once, in one transaction.
+
+        With `key` a row replaces the one that has its key. The table is made if it is not there.
+        `staging` is a folder that all tasks see, where rows wait for their commit. The user and
+        the password in the URL are never shown.
+
+        >>> from headrace import read
+        >>> numbers = read.memory({"n": [1]})
+        >>> numbers.write.postgres("postgresql://me:secret@db/shop", "numbers", key="n")
+        Output(postgres postgresql://db/shop, table numbers)
+        """
+        from .connect.postgres_sink import PostgresSink
+
+        made = self._node(
+            "write.postgres",
+            name,
+            lambda: PostgresSink(url, table, key=key, mode=mode, staging=staging),
+        )
+        return Output(made)
 
     def foreach_batch(
         self, function: Callable[[pa.Table, str], Any], *, name: str | None = None

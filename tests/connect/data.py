@@ -8,16 +8,23 @@ from hypothesis import strategies as st
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import SCALARS, optional
 
+LONGEST = dt.timedelta(days=10**8)  # 64 bits of microseconds hold about as much
 VALUES = {
     "bool": st.booleans(),
     "int8": st.integers(-(2**7), 2**7 - 1),
     "int16": st.integers(-(2**15), 2**15 - 1),
     "int32": st.integers(-(2**31), 2**31 - 1),
     "int64": st.integers(-(2**63), 2**63 - 1),
+    "uint8": st.integers(0, 2**8 - 1),
+    "uint16": st.integers(0, 2**16 - 1),
+    "uint32": st.integers(0, 2**32 - 1),
+    "uint64": st.integers(0, 2**64 - 1),
     "float32": st.floats(width=32, allow_nan=False),
     "float64": st.floats(allow_nan=False),
     "date": st.dates(),
     "timestamp": st.datetimes(timezones=st.just(dt.UTC)),
+    "duration": st.timedeltas(-LONGEST, LONGEST),
+    "time": st.times(),
     "string": st.text(max_size=20),
     "binary": st.binary(max_size=20),
 }

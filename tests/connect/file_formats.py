@@ -6,6 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.connect.arrow_files import ArrowFormat, ArrowSource
+from headrace.connect.csv_files import CsvFormat, CsvSource
+from headrace.connect.csv_records import Dialect
+from headrace.connect.csv_sink import CsvWriter
 from headrace.connect.files import FileSource
 from headrace.connect.json_lines import JsonFormat, JsonSource
 from headrace.connect.kafka_encode import json_texts
@@ -26,6 +29,12 @@ def write_json(path, table, size):
     schema = Schema.of(table.schema)
     texts = [text for batch in table.to_batches() for text in json_texts(batch, schema)]
     path.write_bytes(b"".join(text + b"\n" for text in texts))
+
+
+def write_csv(path, table, size):
+    writer = CsvWriter(path, Schema.of(table.schema), Dialect())
+    writer.write_table(table)
+    writer.close()
 
 
 class Kind:
@@ -80,6 +89,7 @@ KINDS = [
         ArrowSource,
     ),
     Kind("json", ".json", JsonFormat, write_json, JsonSource),
+    Kind("csv", ".csv", CsvFormat, write_csv, CsvSource),
 ]
 
 

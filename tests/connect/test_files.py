@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.connect.data import read_all, tables
 from tests.connect.file_formats import KINDS, numbers
 
-from headrace.connect import files, json_lines
+from headrace.connect import files, text_format
 from headrace.connect.arrow_files import ArrowSource
 from headrace.connect.json_lines import JsonSource
 from headrace.plan.connector import Source, is_replayable
@@ -77,6 +77,8 @@ def test_a_schema_comes_from_the_first_file_or_must_be_given(tmp_path, kind):
         with pytest.raises(TypeError):
             JsonSource(tmp_path)
         return
+    if kind.name == "csv":  # its types are guessed: tests/connect/test_csv.py
+        return
     with pytest.raises(DataError, match=r"there are no \w+ files in .*; give schema="):
         kind.source(tmp_path)
     kind.fill(tmp_path, pa.table({"n": [1], "odd": [[1]]}).select(["n"]))
@@ -98,7 +100,7 @@ def test_columns_are_pruned_in_the_order_asked_for(tmp_path, kind):
 @every_kind
 def test_memory_is_bounded_by_pieces(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(files, "DECODED_ROWS", 10)
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(text_format, "CHUNK_BYTES", 48)
     source = kind.fill(tmp_path, range(100), size=50)
     reader = source.open("files", at(kind, 0, 45))
     sizes = []

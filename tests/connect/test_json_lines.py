@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.connect.data import read_all
 
 import headrace as hr
-from headrace.connect import json_lines
+from headrace.connect import text_format
 from headrace.connect.json_decode import decode, decode_each
 from headrace.connect.json_lines import JsonSource
 from headrace.plan.errors import DataError
@@ -121,6 +121,7 @@ def test_what_lies_outside_a_range_is_not_looked_at(tmp_path):
 VALUES = "0 -0 1 -0.0 1e2 1.5 1e-400 1e400 01 - NaN -NaN Inf -Infinity null true [] {} x".split()
 TEXTS = ["", "1", "\\u00e4", "\\ud800", "a\\nb", "ä", "NaN", "2024-01-01", "2024-01-01T10:00:00Z"]
 TEXTS += ["2024-01-01 10:00:00.123456+02:00", "0000-01-01", "2024-02-30", "eA==", "eA="]
+TEXTS += ["10:00", "10:00:00.5", "10:00:00Z", "24:00", "10"]
 SHAPES = ['{"n": %s}', ' {"m": [%s, {"n": 1}], "n":%s } ', '{"n": %s, "n": 1}', "%s", '{"n": %s}%s']
 
 
@@ -192,8 +193,8 @@ def test_lines_have_their_fate_alone(lines, others, kind):
 
 
 def test_how_long_a_line_may_be_does_not_depend_on_where_it_begins(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 16)
-    monkeypatch.setattr(json_lines, "LONGEST_LINE", 40)
+    monkeypatch.setattr(text_format, "CHUNK_BYTES", 16)
+    monkeypatch.setattr(text_format, "LONGEST", 40)
     for before in range(20):
         for length, fits in ((40, True), (41, False)):
             line = '{"n": "' + "x" * (length - 9) + '"}'
@@ -218,15 +219,13 @@ def test_a_bare_null_does_not_kill_the_process():
 
 
 def test_lines_longer_than_a_chunk_and_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lines, "CHUNK_BYTES", 16)
+    monkeypatch.setattr(text_format, "CHUNK_BYTES", 16)
     text = "x" * 100
     made = source(tmp_path, f'{{"n": "{text}"}}\n{{"n": "y"}}', {"n": str})
     assert made.table()["n"].to_pylist() == [text, "y"]
     assert made.latest()["files"]["row"] == 2
-    monkeypatch.setattr(json_lines, "LONGEST_LINE", 50)
-    with pytest.raises(
-        DataError, match=r"a.json, line 1: longer than .*; is there one JSON object"
-    ):
+    monkeypatch.setattr(text_format, "LONGEST", 50)
+    with pytest.raises(DataError, match=r"a.json, line 1: longer than .*; is there one row"):
         made.table()
 
 

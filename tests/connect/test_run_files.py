@@ -10,7 +10,12 @@ from tests.connect.file_formats import KINDS
 import headrace as hr
 from headrace import col
 
-READS = {"parquet": hr.read.parquet, "arrow": hr.read.arrow, "json": hr.read.json}
+READS = {
+    "parquet": hr.read.parquet,
+    "arrow": hr.read.arrow,
+    "json": hr.read.json,
+    "csv": hr.read.csv,
+}
 SCHEMA = {"n": int, "user": hr.optional(str), "at": "timestamp"}
 
 

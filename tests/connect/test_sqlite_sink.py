@@ -1,6 +1,7 @@
 """SQLite as a sink: each batch in one transaction, once."""
 
 import base64
+import datetime as dt
 import os
 import pickle
 import signal
@@ -136,6 +137,12 @@ def as_stored(value, kind):
     if kind.name == "timestamp":
         text = value.replace(tzinfo=None).isoformat(timespec="microseconds")
         return f"{text}Z"
+    if kind.name == "time":
+        return value.isoformat(timespec="microseconds")
+    if kind.name == "duration":
+        return value // dt.timedelta(microseconds=1)
+    if kind.name == "uint64":
+        return str(value)
     return int(value) if kind.name == "bool" else value
 
 

@@ -116,7 +116,7 @@ def test_half_written_files_are_read_when_they_are_whole(tmp_path, kind):
     whole.unlink()
     reader = watched(tmp_path, kind, clock, patience=60.0).open("files")
     for end in [0, 1, 9, len(data) // 2, len(data) - 9, len(data) - 1]:
-        if kind.name == "json" and data[:end][-1:] in (b"", b"\n"):
+        if kind.name in ("json", "csv") and data[:end][-1:] in (b"", b"\n"):
             continue  # such a file could be whole
         whole.write_bytes(data[:end])
         clock.advance(50.0)  # it grows, so nobody loses patience

@@ -17,9 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import headrace as hr
+from headrace.connect import text_format
 from headrace.connect.arrow_files import ArrowFormat
+from headrace.connect.csv_files import CsvSource
 from headrace.connect.file_log import FileLog
 from headrace.connect.files import CHANNEL, FileSource
 from headrace.connect.json_decode import decode, decode_each
@@ -172,6 +175,36 @@ def read_json(content: bytes) -> None:
         each, good, _ = decode_each(lines, JSON_SCHEMA)
         assert len(good) == len(lines) and str(each.to_pylist()) == str(together.to_pylist())
     read_through(JsonSource(folder() / "a.json", schema=JSON_SCHEMA))
+
+
+# ---- CSV -----------------------------------------------------------------------------------------
+
+
+def csv_files() -> list[bytes]:
+    lines = [
+        b"n,x,s,at",
+        b'1,0.5,"a, ""b""",2024-01-31T12:00:00Z',
+        b"-9223372036854775808,nan,\xc3\xa9,",
+        b"",
+        b'3,-1e-300,"two\nlines",1970-01-01',
+        b'4,,5" pipe,',
+    ]
+    return [b"\n".join(lines) + b"\n", b"\r\n".join(lines), b"\n".join(lines[:1] + lines[1:] * 40)]
+
+
+def read_csv(content: bytes) -> None:
+    """Lines have the same fate in large pieces and in small ones."""
+    found = []
+    for size in (1 << 20, 7):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_format, "CHUNK_BYTES", size)
+            source = CsvSource(written("a.csv", content), schema=JSON_SCHEMA, on_error="skip")
+            try:
+                found.append((str(source.table().to_pylist()), source.skipped))
+            except DataError:
+                found.append(("refused", -1))
+    assert found[0] == found[1]
+    read_through(CsvSource(folder() / "a.csv", schema=JSON_SCHEMA))
 
 
 # ---- Kafka ---------------------------------------------------------------------------------------
@@ -348,6 +381,7 @@ TARGETS = {
     "parquet": Target(parquet_files, read_parquet),
     "arrow": Target(arrow_files, read_arrow),
     "json": Target(json_files, read_json),
+    "csv": Target(csv_files, read_csv),
     "kafka": Target(kafka_values, read_kafka),
     "saved rows": Target(saved_rows, read_saved_rows),
     "file log": Target(file_logs, read_file_log),

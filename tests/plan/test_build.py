@@ -51,8 +51,8 @@ def test_source_needs_a_connector():
 
 
 def test_source_refuses_hidden_columns():
-    with pytest.raises(PipelineError, match="'__watermark' is a reserved name"):
-        example(__watermark=int)
+    with pytest.raises(PipelineError, match="'headrace:watermark' is a reserved name"):
+        example(**{"headrace:watermark": int})
 
 
 def test_streams_are_immutable():

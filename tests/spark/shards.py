@@ -27,7 +27,7 @@ class Engine:
         stages = plan.stages()
         sinks = [root for s in stages for root in s.roots if isinstance(root, Sink)]
         self.sinks = DriverSinks(sinks)
-        self.sinks.open()
+        self.sinks.open("job")
         self.names = {sink.name: k for k, sink in enumerate(plan.optimized)}
         nodes = [node for s in stages for node in s.inputs if node.kind == "source"]
         self._values = {

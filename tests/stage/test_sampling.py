@@ -10,6 +10,7 @@ import pytest
 import headrace as hr
 from headrace import col
 from headrace.job import planned
+from headrace.plan.nodes import WATERMARK
 from headrace.stage import sampling
 from headrace.stage.kernel import Kernel
 from headrace.stage.sampling import OperatorSampler, Sample
@@ -48,8 +49,8 @@ def fused(stream, compiled):
     (unit,) = (u for u in Stage(whole, compiled=False).units if isinstance(u, KernelUnit))
     schema = unit.chain.input.to_arrow()
     rows = EVENTS.select([name for name in schema.names if name in EVENTS.column_names])
-    if "__watermark" in schema.names:
-        rows = rows.append_column("__watermark", pa.array(np.full(ROWS, -1)))
+    if WATERMARK in schema.names:
+        rows = rows.append_column(WATERMARK, pa.array(np.full(ROWS, -1)))
     (batch,) = rows.combine_chunks().to_batches()
     return unit.chain.nodes, Sample(batch, False, 0.0)
 

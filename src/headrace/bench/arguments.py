@@ -27,6 +27,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_operators(kinds)
     _add_spark(kinds)
     _add_policies(kinds)
+    _add_surface(kinds)
 
 
 # ---- values ----------------------------------------------------------------------------------
@@ -107,6 +108,12 @@ def _policies_figures() -> Iterable[str]:
 
 def _node_figures() -> Iterable[str]:
     from .node.suite import FIGURES
+
+    return FIGURES
+
+
+def _surface_figures() -> Iterable[str]:
+    from .surface import FIGURES
 
     return FIGURES
 
@@ -324,6 +331,23 @@ def _spark(options: argparse.Namespace) -> list[dict[str, Any]]:
     from .spark import command
 
     return command.run(options.only, scale=options.rows_scale, **_shown(options))
+
+
+def _add_surface(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = "expressions, files and databases, as ratios to Polars and others"
+    made = _add_suite(
+        kinds, "surface", says, what="figure", names=_surface_figures, command=_surface
+    )
+    made.add_argument("--rows", type=count, help="rows of each figure (default: 4 million)")
+    made.add_argument("--repeat", type=count, default=3, help="timed rounds (default: 3)")
+
+
+def _surface(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from . import surface
+
+    rows = options.rows or surface.Settings.rows
+    settings = surface.Settings(rows=rows, repeat=options.repeat)
+    return surface.run(options.only, settings=settings, **_shown(options))
 
 
 # ---- policies --------------------------------------------------------------------------------

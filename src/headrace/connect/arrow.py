@@ -27,6 +27,8 @@ _PLAIN: dict[str, frozenset[type]] = {
     "binary": frozenset([bytes, bytearray]),
     "date": frozenset([dt.date]),
     "timestamp": frozenset([dt.datetime]),
+    "duration": frozenset([dt.timedelta]),
+    "time": frozenset([dt.time]),
     "float32": frozenset([float, int]),
     "float64": frozenset([float, int]),
 }
@@ -141,9 +143,9 @@ def schema_of_table(table: pa.Table) -> tuple[Schema, dict[str, pa.DataType]]:
     Arrow fields are nullable unless someone says otherwise, so what counts is whether there are
     nulls: a column without is not nullable.
 
-    >>> rows = pa.table({"a": [1, 2], "b": ["x", None], "c": pa.array([1, 2], pa.uint64())})
+    >>> rows = pa.table({"a": [1, 2], "b": ["x", None], "c": [[1], []]})
     >>> schema_of_table(rows)
-    (Schema(a: int64, b: optional(string)), {'c': DataType(uint64)})
+    (Schema(a: int64, b: optional(string)), {'c': ListType(list<item: int64>)})
     """
     check_names(table.schema)
     schema, unknown = schema_of_arrow(table.schema)
@@ -232,7 +234,7 @@ def _may_fit(given: pa.DataType, kind: DataType) -> bool:
     return (
         kinds.is_null(given)
         or (kind.is_numeric and number)
-        or (kind.is_time and kinds.is_signed_integer(given))
+        or (kind.is_whole and not kind.is_integer and kinds.is_integer(given))
         or (kind.name == "timestamp" and kinds.is_date(given))
         or (kind.name == "binary" and kinds.is_fixed_size_binary(given))
     )
@@ -247,7 +249,7 @@ def is_lossless(given: pa.DataType, kind: DataType) -> bool:
     found = from_arrow(given)
     if found is not None and found.name == kind.name:
         return True
-    if pa.types.is_integer(given) and kind.is_integer:
+    if pa.types.is_integer(given) and (kind.is_integer or kind.name == "uint64"):
         low, high = kind.integer_range
         signed = pa.types.is_signed_integer(given)
         bits = given.bit_width - signed

@@ -112,6 +112,8 @@ class _Written:
 
     def open(self) -> None:
         self._opened = True
+        if isinstance(self._sink, StagedSink):
+            self._sink.begin(self._job)
         self._sink.open(self._node.schema)
 
     def write(self, rows: pa.RecordBatch) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -103,6 +103,15 @@ class Content(Described, Protocol):
 
     def close(self) -> None:
         """Close the file."""
+        ...
+
+
+@runtime_checkable
+class Guessing(Protocol):
+    """An open file of a format that does not tell types, of which they can be guessed."""
+
+    def guess(self) -> pa.Schema:
+        """The columns it seems to have."""
         ...
 
 
@@ -231,11 +240,14 @@ def schema_of_files(
     if not names:
         raise DataError(f"there are no {form.kind} files in {path}; give schema=")
     content = form.open(base / names[0], names[0])
-    content.close()
-    if content.schema is None:
+    try:
+        found = content.guess() if isinstance(content, Guessing) else content.schema
+    finally:
+        content.close()
+    if found is None:
         raise DataError(f"{form.kind} files do not tell the types of their columns; give schema=")
-    check_names(content.schema)
-    return schema_of_arrow(content.schema)
+    check_names(found)
+    return schema_of_arrow(found)
 
 
 def check_channel(source: Any, channel: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,10 +31,17 @@ class FolderSink(StagedSink):
     they become a folder of that name, again by one rename.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, keep_staged: float = DAY) -> None:
-        self._folder = Path(local_path(path))
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: str = "append",
+        keep_staged: float = DAY,
+    ) -> None:
+        text = local_path(path)
+        self._folder = Path(text)
         self._ends: dict[str, str] | None = None  # of the batches that are published, if known
-        super().__init__(path, self._folder / STAGING, keep_staged=keep_staged)
+        super().__init__(text, self._folder / STAGING, mode=mode, keep_staged=keep_staged)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_ends": None}
@@ -43,10 +51,26 @@ class FolderSink(StagedSink):
         raise NotImplementedError
 
     def _prepare(self, schema: Schema) -> None:
+        if self._mode != "append":
+            self._make_empty()
         # One is enough: all of them were checked against one another when they were written.
         for path in self._committed():
             self._check_file(path, schema)
             break
+
+    def _make_empty(self) -> None:
+        """Remove what others have published, or refuse it; nothing if it was done before."""
+        there = sorted(self._folder.glob(f"{PART}*{self.ending}"))
+        if any(self._is_of_job(path.name.removeprefix(PART)) for path in there):
+            return
+        for path in there:
+            if self._mode == "error":
+                raise self._is_there(path.name)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        sync(self._folder)
 
     def _check_file(self, path: Path, schema: Schema) -> None:
         """Rows of a schema must fit a file that is there."""
@@ -119,10 +143,11 @@ class CompressedFolderSink(FolderSink):
         path: str | os.PathLike[str],
         *,
         compression: str | None = None,
+        mode: str = "append",
         keep_staged: float = DAY,
     ) -> None:
         self._compression = self.usual if compression is None else compression
         if self._compression not in self.compressions:
             known = ", ".join(self.compressions)
             raise DataError(f"compression={compression!r}: use one of {known}")
-        super().__init__(path, keep_staged=keep_staged)
+        super().__init__(path, mode=mode, keep_staged=keep_staged)

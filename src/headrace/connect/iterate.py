@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +32,8 @@ class IteratorSource(Located):
     rows given, and reading goes on only where it stopped. The rows before a bad row, or before an
     exception of the iterable, are given first. Rows are taken on a thread of their own (an SQLite
     cursor needs `check_same_thread=False`): an iterable that waits inside `next` cannot be
-    interrupted, and holds up nobody. A row waits at most some ms for others.
+    interrupted, and holds up nobody. A row waits at most some ms for others. An asynchronous
+    iterable runs in an event loop of its own, and is cancelled where it waits when the job ends.
 
     >>> source = IteratorSource({"n": n} for n in range(3))
     >>> source.schema()
@@ -43,7 +44,11 @@ class IteratorSource(Located):
 
     replayable = False
 
-    def __init__(self, rows: Iterable[Any], *, schema: Any = None) -> None:
+    def __init__(self, rows: Iterable[Any] | AsyncIterable[Any], *, schema: Any = None) -> None:
+        if isinstance(rows, AsyncIterable):
+            from .awaiting import Awaited
+
+            rows = Awaited(rows)
         if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
             raise DataError(f"a {type(rows).__name__} is not an iterable of dicts or tuples")
         self._name = getattr(rows, "__name__", type(rows).__name__)

@@ -24,7 +24,7 @@ from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType, string
 
 from .arrow import CONVERSION_ERRORS, has_nulls
-from .iso import time_of_text, times_of_texts
+from .iso import is_iso, time_of_text, times_of_texts
 
 SHOWN = 60  # characters of a wrong value in messages
 
@@ -49,8 +49,8 @@ def decode(lines: Sequence[bytes], columns: Schema) -> pa.RecordBatch | None:
     if _is_taken_too_easily(chunk):
         return None
     wanted = columns if len(columns) else _NO_COLUMN
-    parsed_as = pa.schema({field.name: _parsed_as(field.type) for field in wanted})
-    options = pj.ParseOptions(explicit_schema=parsed_as, unexpected_field_behavior="ignore")
+    kinds = pa.schema({field.name: parsed_as(field.type) for field in wanted})
+    options = pj.ParseOptions(explicit_schema=kinds, unexpected_field_behavior="ignore")
     whole = pj.ReadOptions(use_threads=False, block_size=len(chunk) + 1)
     try:
         chunk.decode()  # Arrow does not look
@@ -60,7 +60,7 @@ def decode(lines: Sequence[bytes], columns: Schema) -> pa.RecordBatch | None:
         (batch,) = table.combine_chunks().to_batches()
         if not len(columns):
             return batch.select([])
-        arrays = [_converted(batch[field.name], field.type) for field in columns]
+        arrays = [converted(batch[field.name], field.type) for field in columns]
     except CONVERSION_ERRORS:
         return None
     if any(not field.type.nullable and has_nulls(a) for field, a in zip(columns, arrays)):
@@ -123,15 +123,18 @@ def _stored(value: Any) -> Any:
     return value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
-def _parsed_as(kind: DataType) -> pa.DataType:
-    if kind.is_time or kind.name == "binary":
+def parsed_as(kind: DataType) -> pa.DataType:
+    """The type in which Arrow is to parse texts that stand for values of a type."""
+    if is_iso(kind) or kind.name == "binary":
         return pa.string()
+    if kind.name == "duration":
+        return pa.int64()
     return pa.float64() if kind.is_float else kind.to_arrow()
 
 
-def _converted(column: pa.Array, kind: DataType) -> pa.Array:
+def converted(column: pa.Array, kind: DataType) -> pa.Array:
     """A column as it was parsed in its own type."""
-    if kind.is_time:
+    if is_iso(kind):
         return times_of_texts(column, kind)
     if kind.name == "binary":
         texts = column.to_pylist()
@@ -179,12 +182,12 @@ def _value(found: dict[str, Any], field: Field) -> Any:
     if kind.is_float and isinstance(value, str) and value in _SPECIAL_FLOATS:
         return _SPECIAL_FLOATS[value]
     try:
-        if kind.is_time or kind.name == "binary":
+        if is_iso(kind) or kind.name == "binary":
             return _of_text(value, kind)
         return stored(value, kind)
     except (ValueError, ExpressionError) as error:
         what = f"{_shortened(value)} is not a value of {kind.required}"
-        said = _cut(str(error)) if isinstance(value, int) else what  # a number may be too large
+        said = cut(str(error)) if isinstance(value, int) else what  # a number may be too large
         raise ValueError(f"column {field.name!r}: {said}") from None
 
 
@@ -197,8 +200,9 @@ def _of_text(value: Any, kind: DataType) -> Any:
 
 
 def _shortened(value: Any) -> str:
-    return _cut(repr(value))
+    return cut(repr(value))
 
 
-def _cut(said: str) -> str:
+def cut(said: str) -> str:
+    """The beginning of a text, for messages."""
     return said if len(said) <= SHOWN else f"{said[:SHOWN]}..."

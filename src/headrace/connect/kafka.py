@@ -17,6 +17,7 @@ from headrace.plan.types import timestamp
 
 from .kafka_client import LOGGER, TIMEOUT, OfTopic, Trouble, kafka
 from .kafka_decode import RAW, Custom, Decoder, Format, Json, Raw
+from .kafka_metadata import Metadata, WithMetadata
 from .kafka_reader import KafkaReader, gone
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -36,6 +37,9 @@ class KafkaSource(OfTopic):
     Reading starts at the earliest message, behind the latest, at the first of a time, or at the
     offset of each partition (`{0: 100, 1: 250}`; the others start at their earliest). It ends
     never, or at `stop`, which is of the same kinds ("latest": what is there when reading starts).
+
+    `metadata` makes columns of what else there is: it names them by "key", "timestamp",
+    "partition", "offset" and "header:<name>"; keys and headers are texts in UTF-8.
 
     A message that cannot be decoded ends the job with its topic, partition and offset, or is
     skipped and counted in `skipped`.
@@ -65,13 +69,16 @@ class KafkaSource(OfTopic):
         start: Where = EARLIEST,
         stop: Where | None = None,
         on_error: str = FAIL,
+        metadata: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(servers, topic, format, options)
         if on_error not in (FAIL, SKIP):
             raise DataError(f'on_error={on_error!r}: must be "fail" or "skip"')
         self._skips = on_error == SKIP
-        self._schema = _schema_for(format, schema)
+        values = _schema_for(format, schema)
+        self._metadata = Metadata.of(metadata or {}, values)
+        self._values, self._schema = values, Schema((*values, *self._metadata.schema))
         self._start = _checked_where("start", start)
         self._stop = None if stop is None else _checked_where("stop", stop)
         self._connection.check("Consumer")
@@ -161,9 +168,12 @@ class KafkaSource(OfTopic):
         return self._connection.consumer(trouble)
 
     def _decoder(self, columns: Schema) -> Format:
+        values = Schema(tuple(field for field in columns if field.name in self._values))
+        made: Format = Raw(values) if self._format == "raw" else Json(values)
         if callable(self._format):
-            return Custom(self._format, self._schema, columns)
-        return Raw(columns) if self._format == "raw" else Json(columns)
+            made = Custom(self._format, self._values, values)
+        metadata = self._metadata.select(columns.names)
+        return WithMetadata(made, metadata, columns) if metadata.columns else made
 
     def _skip(self, where: str, said: str, count: int) -> None:
         """Count messages that were skipped; the first of a batch is logged."""

@@ -15,7 +15,7 @@ from headrace.plan.types import DataType, binary, int32, int64, optional, timest
 
 from . import json_decode
 from .arrow import CONVERSION_ERRORS, as_table, conform
-from .iso import times_of_texts
+from .iso import is_iso, times_of_texts
 
 Values = Sequence[Any]  # the bytes of messages; None for a message without a value
 Decoder = Callable[[list[Any]], pa.RecordBatch]
@@ -46,6 +46,8 @@ class Messages:
         self.offsets: list[int] = []
         self.keys: list[Any] | None = [] if "key" in wanted else None
         self.stamps: list[int | None] | None = [] if "timestamp" in wanted else None
+        has_headers = any(each.startswith("header:") for each in wanted)
+        self.headers: list[Any] | None = [] if has_headers else None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -63,12 +65,18 @@ class Messages:
         if self.stamps is not None:  # in ms; of kind 0 where there is none
             stamps = map(kind.timestamp, messages)
             self.stamps += [stamp * 1000 if known else None for known, stamp in stamps]
+        if self.headers is not None:
+            self.headers += map(kind.headers, messages)
+
+    def header(self, name: str) -> list[Any]:
+        """The value of a header for each message, the last one of that name; None: it has none."""
+        return [dict(found or ()).get(name) for found in self.headers or ()]
 
 
 class Format(Protocol):
     """How messages become rows."""
 
-    wanted: Sequence[str]  # what it needs besides values and offsets: key, timestamp
+    wanted: Sequence[str]  # what it needs besides values and offsets: key, timestamp, header:name
 
     def decode(self, messages: Messages) -> tuple[pa.RecordBatch | None, list[Bad]]:
         """The rows of the good messages, one for each (None: of none), and the bad ones."""
@@ -174,15 +182,17 @@ class Json:
 
 
 def _parsed_as(kind: DataType) -> pa.DataType:
-    if kind.is_time:
+    if is_iso(kind):
         return pa.string()
+    if kind.name == "duration":
+        return pa.int64()
     return pa.float64() if kind.is_float else kind.to_arrow()
 
 
 def _converted(column: pa.Array, kind: DataType) -> pa.Array:
-    if kind.is_time:
+    if is_iso(kind):
         return times_of_texts(column, kind)
-    return column.cast(kind.to_arrow(), safe=False) if kind.name == "float32" else column
+    return column.cast(kind.to_arrow(), safe=kind.name != "float32")
 
 
 class Custom:

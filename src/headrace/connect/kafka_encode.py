@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
-from .iso import texts_of_times
+from .iso import is_iso, texts_of_times
 
 Encoder = Callable[[pa.RecordBatch], Sequence[bytes]]
 
@@ -22,7 +22,8 @@ _SPECIAL_FLOATS = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf":
 
 
 def json_texts(rows: pa.RecordBatch, schema: Schema) -> list[bytes]:
-    """One JSON object for each row: times as ISO 8601, bytes as base64, NaN as a text.
+    """One JSON object for each row: times as ISO 8601, durations as microseconds, bytes as base64,
+    NaN as a text.
 
     >>> rows = pa.record_batch({"user": ["ann", None], "n": [1, 2]})
     >>> json_texts(rows, Schema.of(rows.schema))
@@ -41,8 +42,10 @@ def json_texts(rows: pa.RecordBatch, schema: Schema) -> list[bytes]:
 def _texts(field: Field, column: pa.Array) -> pa.Array:
     """The values of a column in JSON; nulls stay null."""
     kind = field.type
-    if kind.is_time:
+    if is_iso(kind):
         return _quoted(texts_of_times(field, column))
+    if kind.name == "duration":
+        column = column.cast(pa.int64())
     if kind.name == "string":
         texts = column.cast(pa.string())
         if not pc.any(pc.match_substring_regex(texts, _NEEDS_ESCAPES)).as_py():
@@ -50,13 +53,22 @@ def _texts(field: Field, column: pa.Array) -> pa.Array:
         written = [None if t is None else json.dumps(t, ensure_ascii=False) for t in _list(texts)]
         return pa.array(written, pa.string())
     if kind.name == "binary":
-        values = _list(column.cast(pa.binary()))
-        coded = [None if v is None else base64.b64encode(v).decode() for v in values]
-        return _quoted(pa.array(coded, pa.string()))
+        return _quoted(texts_of_bytes(column))
     texts = column.cast(pa.string())
     if kind.is_float and not pc.all(pc.is_finite(column)).as_py():
         return pa.array([_SPECIAL_FLOATS.get(t, t) for t in _list(texts)], pa.string())
     return texts
+
+
+def texts_of_bytes(column: Any) -> pa.Array:
+    """Binary values in base64.
+
+    >>> texts_of_bytes(pa.array([b"x", None])).to_pylist()
+    ['eA==', None]
+    """
+    values = column.cast(pa.binary()).to_pylist()
+    coded = [None if value is None else base64.b64encode(value).decode() for value in values]
+    return pa.array(coded, pa.string())
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
@@ -75,8 +87,10 @@ def _list(column: pa.Array) -> list[Any]:
 def keys_of(rows: pa.RecordBatch, key: Field) -> list[bytes | None]:
     """The column of keys as bytes; numbers and times as they are written in JSON."""
     column = rows.column(key.name)
-    if key.type.is_time:
+    if is_iso(key.type):
         column = texts_of_times(key, column)
+    elif key.type.name == "duration":
+        column = column.cast(pa.int64()).cast(pa.string())
     elif not key.type.is_text:
         column = column.cast(pa.string())
     return list(column.cast(pa.binary()).to_pylist())

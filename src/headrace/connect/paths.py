@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -61,6 +62,15 @@ def open_regular(path: str | os.PathLike[str]) -> pa.OSFile:
     check_regular(path)
     try:
         return pa.OSFile(os.fspath(path), "r")
+    except OSError as error:
+        raise not_readable(path, error) from None
+
+
+def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file to read its bytes; a DataError as for `open_regular`."""
+    check_regular(path)
+    try:
+        return open(path, "rb")
     except OSError as error:
         raise not_readable(path, error) from None
 

@@ -17,7 +17,8 @@ class Pump:
     """Takes items from an iterator on a thread of its own, but only as many as are asked for.
 
     An iterator that waits for its next item cannot be interrupted; here, what it gave before is not
-    held up by that, and what it gives later is kept until somebody asks again.
+    held up by that, and what it gives later is kept until somebody asks again. One that has an
+    attribute `interruptible = True` may be closed while it waits, from any thread.
 
     >>> pump = Pump(iter([1, 2, 3]))
     >>> items = []
@@ -63,7 +64,7 @@ class Pump:
         """Let the iterator free what it holds: now, or when it comes back."""
         with self._changed:
             self._wanted, self._is_closed = 0, True
-            if not self._is_inside:
+            if not self._is_inside or getattr(self._iterator, "interruptible", False):
                 self._close_iterator()
             self._changed.notify_all()
 

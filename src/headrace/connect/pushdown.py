@@ -187,7 +187,8 @@ def _values(column: pa.Array) -> pa.Array:
 
 
 def _scalar(constant: Literal) -> pa.Scalar:
-    if constant.type.is_time:
-        whole = pa.int64() if constant.type.name == "timestamp" else pa.int32()
+    if constant.type.is_whole and not constant.type.is_integer:
+        stored: dict[str, pa.DataType] = {"date": pa.int32(), "uint64": pa.uint64()}
+        whole = stored.get(constant.type.name, pa.int64())
         return pa.scalar(constant.value, whole).cast(constant.type.to_arrow())
     return pa.scalar(constant.value, constant.type.to_arrow())

@@ -14,12 +14,11 @@ import pyarrow as pa
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
-from .arrow_sink import ArrowWriter, rows_in_arrow
-from .iso import texts_of_times
+from .iso import is_iso, texts_of_times
 from .paths import local_path, whole_path
-from .staging import DAY, RowWriter, StagedSink, published_as, safe
+from .staging import DAY, published_as, safe
+from .table_sink import BATCHES, TableSink, quoted, staged_batches
 
-BATCHES = "headrace_batches"
 BUSY_SECONDS = 30.0  # to wait for others that write to the database
 
 _TYPES = {
@@ -28,18 +27,20 @@ _TYPES = {
     "binary": "BLOB",
     "date": "TEXT",
     "timestamp": "TEXT",
+    "time": "TEXT",
+    "uint64": "TEXT",
 }
 
 
-class SqliteSink(StagedSink):
+class SqliteSink(TableSink):
     """A table of an SQLite database.
 
     The table is made if it is not there; one that is must have the columns, in the same types, and
-    may have others that need no value. A column becomes INTEGER (integers, and bool as 0 and 1),
-    REAL (floats), TEXT (strings, dates as `2024-01-31`, timestamps as
-    `2024-01-31T12:00:00.000000Z`, so that texts sort as times do, years 1 to 9999) or BLOB
-    (binary); those that are not optional are NOT NULL. SQLite has no NaN: it becomes NULL, so
-    columns of floats may always be null.
+    may have others that need no value. A column becomes INTEGER (integers, durations in
+    microseconds, bool as 0 and 1), REAL (floats), TEXT (strings, uint64, which SQLite lacks, times
+    as `12:00:00.000000`, dates as `2024-01-31`, timestamps as `2024-01-31T12:00:00.000000Z`, so
+    that texts sort as times do, years 1 to 9999) or BLOB (binary); those that are not optional are
+    NOT NULL. SQLite has no NaN: it becomes NULL, so columns of floats may always be null.
 
     An attempt stages its rows in an Arrow file beside the database, in
     `<database>-staging/<table>/<batch>/<attempt>/`; a commit inserts them in one transaction,
@@ -63,10 +64,14 @@ class SqliteSink(StagedSink):
     """
 
     kind = "sqlite"
-    ending = ".arrow"
 
     def __init__(
-        self, path: str | os.PathLike[str], table: str, *, keep_staged: float = DAY
+        self,
+        path: str | os.PathLike[str],
+        table: str,
+        *,
+        mode: str = "append",
+        keep_staged: float = DAY,
     ) -> None:
         text = local_path(path)
         if not text or text == ":memory:":
@@ -75,16 +80,11 @@ class SqliteSink(StagedSink):
             raise DataError(f"{table!r} cannot be the name of the table; choose another")
         self._table = table
         # each table by itself: batches of several sinks of a job have the same name
-        super().__init__(text, Path(f"{text}-staging", safe(table)), keep_staged=keep_staged)
+        staging = Path(f"{text}-staging", safe(table))
+        super().__init__(text, staging, mode=mode, keep_staged=keep_staged)
 
     def __str__(self) -> str:
         return f"{super().__str__()}, table {self._table}"
-
-    def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
-        return ArrowWriter(path, schema)
-
-    def _rows_in(self, path: Path) -> int:
-        return rows_in_arrow(path)
 
     def _check_place(self) -> None:
         folder = Path(self._path).parent
@@ -93,46 +93,44 @@ class SqliteSink(StagedSink):
                 f"{self}: there is no folder {whole_path(folder)}; make it, or correct the path"
             )
 
-    def _folders(self) -> list[Path]:
-        return [self._staging, self._staging.parent]
-
     def _prepare(self, schema: Schema) -> None:
-        columns = ", ".join(
-            f"{_quoted(f.name)} {_type(f)}{' NOT NULL' if _is_required(f) else ''}" for f in schema
-        )
+        columns = ", ".join(map(self._declared, schema))
         with self._transaction() as database:
             database.execute(
                 f"CREATE TABLE IF NOT EXISTS {BATCHES} (target TEXT NOT NULL, batch TEXT NOT NULL, "
                 "rows INTEGER NOT NULL, committed_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, "
                 "PRIMARY KEY (target, batch)) WITHOUT ROWID"
             )
-            database.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(self._table)} ({columns})")
-            found = database.execute(f"PRAGMA table_info({_quoted(self._table)})").fetchall()
-        self._check_table(schema, found)
-
-    def _check_table(self, schema: Schema, found: list[tuple[Any, ...]]) -> None:
-        """The table must have the columns, and no others that need a value."""
+            if self._mode != "append":
+                self._make_empty(database)
+            database.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self._table)} ({columns})")
+            found = database.execute(f"PRAGMA table_info({quoted(self._table)})").fetchall()
         there = {
-            name: (kind, needed and default is None) for _, name, kind, needed, default, _ in found
+            name: (kind.upper(), needed and default is None)
+            for _, name, kind, needed, default, _ in found
         }
-        for field in schema:
-            kind, needed = there.pop(field.name, ("missing", False))
-            if kind.upper() != _type(field):
-                raise DataError(
-                    f"{self}: column {field.name!r} would be {_type(field)}, and in the table, "
-                    f"which is there already, it is {kind}; write to another table"
-                )
-            if needed and not _is_required(field):
-                raise DataError(
-                    f"{self}: column {field.name!r} may be null, and the table, which is there "
-                    "already, says NOT NULL; write to another table"
-                )
-        for name, (_, needed) in there.items():
-            if needed:
-                raise DataError(
-                    f"{self}: the table, which is there already, needs a value for column "
-                    f"{name!r}; give the column a default, or write to another table"
-                )
+        self._check_table(schema, there)
+
+    def _type(self, field: Field) -> str:
+        return _TYPES.get(field.type.name, "REAL" if field.type.is_float else "INTEGER")
+
+    def _is_required(self, field: Field) -> bool:
+        return not field.type.nullable and not field.type.is_float  # it has no NaN
+
+    def _make_empty(self, database: sqlite3.Connection) -> None:
+        """Remove the table of others, or refuse it; nothing if that was done before."""
+        mine = f"SELECT batch FROM {BATCHES} WHERE target = ?"
+        if any(self._is_of_job(name) for (name,) in database.execute(mine, (self._table,))):
+            return
+        there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND lower(name) = lower(?)"
+        if self._mode == "error":
+            row = f"SELECT 1 FROM {quoted(self._table)} LIMIT 1"
+            is_there = database.execute(there, (self._table,)).fetchone()
+            if is_there and database.execute(row).fetchone():
+                raise self._is_there("a row")
+            return
+        database.execute(f"DROP TABLE IF EXISTS {quoted(self._table)}")
+        database.execute(f"DELETE FROM {BATCHES} WHERE target = ?", (self._table,))
 
     def _published_end(self, batch: str) -> str | None:
         with self._transaction() as database:
@@ -153,14 +151,14 @@ class SqliteSink(StagedSink):
     def _publish(self, batch: str, staged: Mapping[str, int], end: str) -> None:
         paths = [self._whole(batch, attempt, rows) for attempt, rows in staged.items()]
         assert self._schema is not None
-        names = ", ".join(map(_quoted, self._schema.names))
+        names = ", ".join(map(quoted, self._schema.names))
         marks = ", ".join("?" * len(self._schema))
-        insert = f"INSERT INTO {_quoted(self._table)} ({names}) VALUES ({marks})"
+        insert = f"INSERT INTO {quoted(self._table)} ({names}) VALUES ({marks})"
         with self._transaction() as database:
             if self._end_in(database, batch) is not None:
                 return  # another process was faster
             for path in paths:
-                for rows in _batches(path):
+                for rows in staged_batches(path):
                     database.executemany(insert, _rows(rows, self._schema))
             database.execute(
                 f"INSERT INTO {BATCHES} (target, batch, rows) VALUES (?, ?, ?)",
@@ -180,28 +178,14 @@ class SqliteSink(StagedSink):
             raise DataError(f"{self}: {error}") from None
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _type(field: Field) -> str:
-    return _TYPES.get(field.type.name, "REAL" if field.type.is_float else "INTEGER")
-
-
-def _is_required(field: Field) -> bool:
-    return not field.type.nullable and not field.type.is_float
-
-
-def _batches(path: Path) -> Iterator[pa.RecordBatch]:
-    with pa.OSFile(os.fspath(path), "r") as file:
-        reader = pa.ipc.open_file(file)
-        yield from map(reader.get_batch, range(reader.num_record_batches))
-
-
 def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:
     """The rows as values that SQLite has."""
     columns = []
     for field in schema:
         column = batch[field.name]
-        columns.append(texts_of_times(field, column) if field.type.is_time else column)
+        if is_iso(field.type):
+            column = texts_of_times(field, column)
+        elif field.type.name in ("uint64", "duration"):
+            column = column.cast(pa.string() if field.type.name == "uint64" else pa.int64())
+        columns.append(column)
     return zip(*(column.to_pylist() for column in columns))

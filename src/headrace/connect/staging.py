@@ -23,12 +23,13 @@ from headrace.plan.errors import DataError
 from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Schema
 
-from .paths import DECODING_ERRORS, local_path, whole_path
+from .paths import DECODING_ERRORS, whole_path
 
 # What is written at a time: small batches are put together, in memory that is bounded.
 GROUP_ROWS = 131_072
 GROUP_BYTES = 64 << 20
 DAY = 86_400.0
+MODES = ("append", "overwrite", "error")
 TRIES = 100
 
 Message = dict[str, Any]  # {"attempt": its name, "rows": how many it had staged by then}
@@ -49,7 +50,10 @@ class RowWriter(Protocol):
 class StagedSink(Located):
     """A sink whose attempts stage rows in files, for a commit that publishes them.
 
-    Tasks may stage in other processes, as long as they see the same folder.
+    Tasks may stage in other processes, as long as they see the same folder. `mode` says what
+    becomes of rows that are there when a job begins: they stay ("append"), are removed
+    ("overwrite"), or are a DataError ("error"). What the job itself has published, before it was
+    started again, always stays.
     """
 
     exactly_once = True
@@ -59,9 +63,17 @@ class StagedSink(Located):
     ending: str  # of the names of staged files
 
     def __init__(
-        self, path: str | os.PathLike[str], staging: Path, *, keep_staged: float = DAY
+        self,
+        path: str,
+        staging: Path,
+        *,
+        mode: str = "append",
+        keep_staged: float = DAY,
     ) -> None:
-        self._path, self._staging = local_path(path), staging
+        if mode not in MODES:
+            raise DataError(f"mode={mode!r}: use one of {', '.join(MODES)}")
+        self._path, self._staging, self._mode = path, staging, mode
+        self._job: str | None = None
         self._keep_staged = keep_staged
         self._schema: Schema | None = None
         self._open: dict[tuple[str, str], StagedFile] = {}
@@ -76,6 +88,10 @@ class StagedSink(Located):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = threading.Lock()
+
+    def begin(self, job: str) -> None:
+        """Say, before `open`, with what the names of the batches begin: with this and "-"."""
+        self._job = job
 
     @says_where
     def open(self, schema: Schema) -> None:
@@ -155,6 +171,18 @@ class StagedSink(Located):
     def _prepare(self, schema: Schema) -> None:
         """Check that what is there already fits rows of a schema."""
         raise NotImplementedError
+
+    def _is_of_job(self, published: str) -> bool:
+        """Is this the name of a batch that the job itself has published?"""
+        job = self._job
+        return job is not None and published.startswith((f"{job}-", f"{safe(job)}-"))
+
+    def _is_there(self, what: str) -> DataError:
+        """What to say of rows that should not be there."""
+        return DataError(
+            f"{self}: {what} is there already, and the mode is 'error'; write to another place, or "
+            'say mode="append" or mode="overwrite"'
+        )
 
     def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
         """What writes a staged file."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .aggregates.kinds import kind_of
 from .expression_types import type_of
 from .expressions import Aggregate
-from .schema import Field, Schema
+from .schema import HIDDEN_PREFIX, Field, Schema
 from .types import DataType
 
 
@@ -27,7 +27,7 @@ class Accumulator:
     @property
     def column(self) -> str:
         """Its name as a column of partial results; hidden, so that it meets no user's name."""
-        return f"__{self.field}"
+        return f"{HIDDEN_PREFIX}{self.field}"
 
 
 def operand_type(aggregate: Aggregate, rows: Schema) -> DataType | None:

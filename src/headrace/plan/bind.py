@@ -15,7 +15,7 @@ from .expressions import Call, Expression, UnboundCall
 from .functions import Function, StateSpec
 from .schema import Schema
 from .site import Site
-from .types import SCALARS, DataType
+from .types import DataType
 
 
 class FunctionChecker(Protocol):
@@ -76,14 +76,6 @@ def bind(
 def column_type(expression: Expression, schema: Schema, operator: str, site: Site) -> DataType:
     """The type of an expression that becomes a column or an argument; else a PipelineError."""
     try:
-        kind = type_of(expression, schema)
+        return type_of(expression, schema)
     except ExpressionError as error:
         raise PipelineError(error.what, operator=operator, site=site, fix=error.fix) from None
-    if kind.name not in SCALARS:
-        raise PipelineError(
-            f"{expression} is a {kind.name}, which a column cannot hold",
-            operator=operator,
-            site=site,
-            fix="add it to a timestamp, or use a whole number of microseconds",
-        )
-    return kind

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .bind import FunctionChecker
 from .build import PlainPythonWarning, project
 from .checks import Place
+from .errors import DataError
 from .expressions import Call, Column
 from .functions import Function, StateSpec
 from .nodes import FlatMap, MapBatches, Node, Process, Project
@@ -51,7 +52,7 @@ def flat_map(
     place = Place("flat_map", name)
     kept = _carry(node, carry, place)
     checked, arguments, names = _checked(node, function, output, columns, place, check, True)
-    schema = _result(node, kept, names, checked, place)
+    schema = _result(node, kept, _given(names, checked), place)
     return FlatMap(
         (node,),
         schema,
@@ -80,7 +81,7 @@ def process(
         raise place.error(*_why_no_key(node))
     spec = state_spec(state, place)
     checked, arguments, names = _checked(node, function, output, columns, place, check, True, spec)
-    schema = _result(node, node.key, names, checked, place)
+    schema = _result(node, node.key, _given(names, checked), place)
     return Process(
         (node,),
         schema,
@@ -118,6 +119,33 @@ def map_batches(
         site=place.site,
         function=function,
     )
+
+
+def map_async(
+    node: Node,
+    function: Callable[..., Any],
+    output: Mapping[str, Any],
+    make: Callable[[tuple[str, ...], tuple[str, ...], Schema], Callable[..., Any]],
+    columns: Sequence[str] | None = None,
+    carry: str | Sequence[str] = (),
+    name: str | None = None,
+) -> MapBatches:
+    """A row for each row, made by a coroutine; `make` gives the function of record batches."""
+    place = Place("map_async", name)
+    if not isinstance(output, Mapping):
+        raise place.error(
+            "the types of what a coroutine gives must be declared", "output={'a': int, 'b': str}"
+        )
+    names, declared = _output(output, place)
+    arguments = _arguments(node, function, columns, place, False)
+    kept = _carry(node, carry, place)
+    results = Schema(tuple(Field(n, kind) for n, kind in zip(names, declared or (), strict=True)))
+    schema = _result(node, kept, results, place)
+    try:
+        calls = make(arguments, kept, results)
+    except DataError as error:
+        raise place.error(str(error)) from None
+    return MapBatches((node,), schema, place.name, site=place.site, function=calls)
 
 
 def _checked(
@@ -222,11 +250,12 @@ def _carry(node: Node, carry: Any, place: Place) -> tuple[str, ...]:
     return tuple(place.existing(c, node.schema) for c in place.names(carry, "carry"))
 
 
-def _result(
-    node: Node, kept: Sequence[str], names: Sequence[str], function: Function, place: Place
-) -> Schema:
-    fields = [Field(column, node.schema[column]) for column in kept]
-    fields += [Field(n, kind) for n, kind in zip(names, function.outputs, strict=True)]
+def _given(names: Sequence[str], function: Function) -> list[Field]:
+    return [Field(name, kind) for name, kind in zip(names, function.outputs, strict=True)]
+
+
+def _result(node: Node, kept: Sequence[str], given: Iterable[Field], place: Place) -> Schema:
+    fields = [*(Field(column, node.schema[column]) for column in kept), *given]
     return place.schema(fields, f"{', '.join(kept)} comes by itself: use another name in output=")
 
 

@@ -16,7 +16,7 @@ from .expression_types import ExpressionError, aggregate_type, type_of
 from .expressions import Aggregate, Column
 from .nodes import KeyBy, Late, MapBatches, Node, Union, Watermark, WindowAggregate, walk
 from .schema import Field, Schema
-from .types import SCALARS, DataType
+from .types import DataType
 from .windows.base import Window
 
 
@@ -193,8 +193,6 @@ def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -
         kind = aggregate_type(made, schema)
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
-    if kind.name not in SCALARS:
-        raise place.error(f"{made} is a {kind.name}, which a column cannot hold")
     return Field(name, kind)
 
 

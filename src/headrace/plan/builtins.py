@@ -12,10 +12,20 @@ from dataclasses import dataclass, replace
 from .durations import parse_every
 from .errors import ExpressionError
 from .expressions import Builtin, Literal
-from .types import DataType, bool_, date, float64, int64, optional, string, timestamp
+from .types import (
+    MICROSECONDS_PER_DAY,
+    DataType,
+    bool_,
+    date,
+    duration,
+    float64,
+    int64,
+    optional,
+    string,
+    timestamp,
+)
 
-DURATION = DataType("duration")  # of timedelta constants and what is computed with them; µs
-MICROSECONDS_PER_DAY = 86_400_000_000
+DURATION = duration
 
 Result = DataType | Callable[[Builtin, Sequence[DataType]], DataType]
 

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .errors import PipelineError, UnreadColumnsWarning
-from .schema import Field, Schema
+from .schema import HIDDEN_PREFIX, Field, Schema
 from .site import Site, caller_site, user_stack_level
 from .types import DataType, as_type
-
-HIDDEN_PREFIX = "__"
 
 
 class Place:
@@ -45,7 +43,8 @@ class Place:
             raise self.error(f"{name!r} is not {what}", "names are strings that are not empty")
         if name.startswith(HIDDEN_PREFIX):
             raise self.error(
-                f"{name!r} is a reserved name", f"names that start with {HIDDEN_PREFIX} are hidden"
+                f"{name!r} is a reserved name",
+                f"names that start with {HIDDEN_PREFIX} are those of hidden columns",
             )
         return name
 

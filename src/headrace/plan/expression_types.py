@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from .aggregates.kinds import kind_of
 from .builtins import DURATION as DURATION
-from .builtins import MICROSECONDS_PER_DAY, builtin_can_fail, builtin_type
+from .builtins import builtin_can_fail, builtin_type
 from .errors import ExpressionError as ExpressionError
 from .expressions import (
     ARITHMETIC,
@@ -29,7 +29,7 @@ from .expressions import (
     When,
 )
 from .schema import Schema
-from .types import DataType, bool_, float64, int64, optional
+from .types import MICROSECONDS_PER_DAY, DataType, bool_, float64, int64, optional
 
 
 def type_of(expression: Expression, schema: Schema) -> DataType:
@@ -163,6 +163,8 @@ def _comparable(expression: Expression, op: str, left: DataType, right: DataType
         fix = "cast one side with .cast(...)"
         if "timestamp" in (left.name, right.name):
             fix = "compare timestamps with datetime objects"
+        if "uint64" in (left.name, right.name):
+            fix = 'cast it with .cast("int64")'
         raise ExpressionError(f"{left} {op} {right} cannot be compared, in {expression}", fix)
 
 
@@ -183,8 +185,9 @@ def _cast(expression: Expression, kind: DataType, target: DataType) -> DataType:
         or (numeric and (target.is_numeric or target.name == "bool"))
         or {kind.name, target.name} in ({"timestamp", "int64"}, {"date", "int64"})
         or (kind.name, target.name) in (("timestamp", "date"), ("date", "timestamp"))
-        or (kind.is_integer and target.is_time)
-        or {kind.name, target.name} == {"duration", "int64"}
+        or (kind.is_integer and (target.is_time or target.name == "uint64"))
+        or {kind.name, target.name} in ({"duration", "int64"}, {"time", "int64"})
+        or (kind.name, target.name) == ("uint64", "int64")
         or (kind.name, target.name) == ("string", "binary")
         or (kind.name == "string" and _has_text(target))
         or (target.name == "string" and _has_text(kind))
@@ -295,4 +298,5 @@ def _always_fits(kind: DataType, target: DataType) -> bool:
         ("timestamp", "date"),
         ("duration", "int64"),
         ("int64", "duration"),
+        ("time", "int64"),
     )

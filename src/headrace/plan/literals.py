@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .expression_types import DURATION, ExpressionError
+from .expression_types import ExpressionError
 from .expressions import Literal
-from .types import DataType, int64, literal_type
+from .types import DataType, literal_type
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -26,8 +26,6 @@ def to_literal(value: Any, kind: DataType | None = None) -> Literal:
     """
     value = _plain(value)
     if kind is None:
-        if isinstance(value, dt.timedelta):
-            return Literal(value // _MICROSECOND, DURATION)
         kind = literal_type(value)
         if kind is None:
             raise _unknown(value)
@@ -50,12 +48,14 @@ def stored(value: Any, kind: DataType) -> Any:
             raise ExpressionError(f"None is not a value of {kind}", "use hr.optional(...)")
         return None
     if kind.name == "timestamp" and isinstance(value, dt.datetime):
-        return _whole(_micros(value), int64, value)
+        return _whole(_micros(value), kind, value)
     if kind.name == "date" and type(value) is dt.date:
         return value.toordinal() - _EPOCH.toordinal()
-    if kind.is_time and _is_int(value):
-        return _whole(value, int64 if kind.name == "timestamp" else DataType("int32"), value)
-    if kind.is_integer and _is_int(value):
+    if kind.name == "duration" and isinstance(value, dt.timedelta):
+        return _whole(value // _MICROSECOND, kind, value)
+    if kind.name == "time" and isinstance(value, dt.time) and value.tzinfo is None:
+        return (dt.datetime.combine(dt.date.min, value) - dt.datetime.min) // _MICROSECOND
+    if kind.is_whole and _is_int(value):
         return _whole(value, kind, value)
     if kind.is_float and (_is_int(value) or isinstance(value, float)):
         try:

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 from .expressions import Aggregate, Expression
 from .functions import Function
-from .schema import Field, Schema
+from .schema import HIDDEN_PREFIX, Field, Schema
 from .site import Site
 from .windows.base import Window
 
-WATERMARK = "__watermark"  # hidden column: the watermark of its channel just before a row
-KEY_HASH = "__hash"  # hidden column: the hash of the key, behind an exchange
-PLACE = "__place"  # hidden column: the place of a row among all that cross an exchange
-PANE = "__pane"  # hidden column: the pane of its window that a row enters
+WATERMARK = f"{HIDDEN_PREFIX}watermark"  # the watermark of its channel just before a row
+KEY_HASH = f"{HIDDEN_PREFIX}hash"  # the hash of the key, behind an exchange
+PLACE = f"{HIDDEN_PREFIX}place"  # the place of a row among all that cross an exchange
+PANE = f"{HIDDEN_PREFIX}pane"  # the pane of its window that a row enters
 HIDDEN = (WATERMARK, KEY_HASH, PLACE, PANE)
 
 

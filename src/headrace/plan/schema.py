@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from .types import DataType, as_type, from_arrow, optional
 
+HIDDEN_PREFIX = "headrace:"  # of the names of columns that users do not see
+
 
 @dataclass(frozen=True)
 class Field:

@@ -82,7 +82,7 @@ def _of_entry(name: Any, value: Any, place: Place) -> tuple[Field, Any]:
     if isinstance(value, str) and value in SCALARS:
         raise place.error(
             f"{value!r} for the state field {name!r} is a text, and also the name of a type",
-            f"write hr.{value} for the type",
+            "give the type itself, e.g. hr.int64",
         )
     if isinstance(value, type | DataType | pa.DataType) or typing.get_origin(value) is not None:
         return _field(name, value, _MISSING, place)
@@ -91,8 +91,6 @@ def _of_entry(name: Any, value: Any, place: Place) -> tuple[Field, Any]:
     except ExpressionError as error:
         what = f"{value!r} is no first value of the state field {name!r}: {error.what}"
         raise place.error(what, "give a value or a type, e.g. hr.optional(int)") from None
-    if made.type.name not in SCALARS:
-        raise place.error(f"the state field {name!r} is a {made.type.name}", "use an int")
     return Field(name, made.type), made.value
 
 

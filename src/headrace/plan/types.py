@@ -1,4 +1,4 @@
-"""The types of columns: eleven scalars, each of which may be nullable.
+"""The types of columns: scalars, each of which may be nullable.
 
 >>> from headrace.plan.types import int64, optional, string
 >>> optional(int64)
@@ -15,18 +15,23 @@ from typing import Any
 
 import pyarrow as pa
 
-INTEGERS = ("int8", "int16", "int32", "int64")
+SIGNED = ("int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32")
+INTEGERS = SIGNED + UNSIGNED
 FLOATS = ("float32", "float64")
 TEXTS = ("string", "binary")
 TIMES = ("date", "timestamp")
+MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True)
 class DataType:
     """The type of a column.
 
-    Timestamps are microseconds since 1970 in UTC and dates are days since 1970; inside compiled
-    functions both are plain integers.
+    Timestamps are microseconds since 1970 in UTC, dates are days since 1970, durations and times of
+    the day are microseconds; inside compiled functions all of them are plain integers. Whole
+    numbers are computed as int64, so values of uint64 are only kept and compared, until they are
+    cast.
 
     >>> DataType("int64").is_integer
     True
@@ -40,7 +45,7 @@ class DataType:
 
     @property
     def is_integer(self) -> bool:
-        """One of int8 ... int64."""
+        """One of int8 ... int64, uint8 ... uint32: every value is one of int64."""
         return self.name in INTEGERS
 
     @property
@@ -70,9 +75,23 @@ class DataType:
 
     @property
     def integer_range(self) -> tuple[int, int]:
-        """Smallest and largest value of an integer type."""
-        bits = int(self.name.removeprefix("int"))
+        """Smallest and largest value of a type whose values are whole numbers in functions."""
+        match self.name:
+            case "date":
+                return int32.integer_range  # Arrow's days
+            case "time":
+                return 0, MICROSECONDS_PER_DAY - 1
+            case "timestamp" | "duration":
+                return int64.integer_range
+        bits = int(self.name.removeprefix("u").removeprefix("int"))
+        if self.name.startswith("u"):
+            return 0, (1 << bits) - 1
         return -(1 << bits - 1), (1 << bits - 1) - 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Are its values whole numbers inside of functions?"""
+        return self.is_integer or self.is_time or self.name in ("uint64", "duration", "time")
 
     def to_arrow(self) -> pa.DataType:
         """The Arrow type that holds such a column."""
@@ -80,7 +99,9 @@ class DataType:
 
 
 bool_ = DataType("bool")
-int8, int16, int32, int64 = (DataType(name) for name in INTEGERS)
+int8, int16, int32, int64 = (DataType(name) for name in SIGNED)
+uint8, uint16, uint32 = (DataType(name) for name in UNSIGNED)
+uint64, duration, time = (DataType(name) for name in ("uint64", "duration", "time"))
 float32, float64 = (DataType(name) for name in FLOATS)
 date, timestamp = (DataType(name) for name in TIMES)
 string, binary = (DataType(name) for name in TEXTS)
@@ -93,10 +114,16 @@ SCALARS = {
         int16,
         int32,
         int64,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
         float32,
         float64,
         date,
         timestamp,
+        duration,
+        time,
         string,
         binary,
     )
@@ -108,10 +135,16 @@ _TO_ARROW: dict[str, pa.DataType] = {
     "int16": pa.int16(),
     "int32": pa.int32(),
     "int64": pa.int64(),
+    "uint8": pa.uint8(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "uint64": pa.uint64(),
     "float32": pa.float32(),
     "float64": pa.float64(),
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
+    "duration": pa.duration("us"),
+    "time": pa.time64("us"),
     "string": pa.string(),
     "binary": pa.binary(),
 }
@@ -124,6 +157,8 @@ _FROM_PYTHON = {
     bytes: binary,
     dt.date: date,
     dt.datetime: timestamp,
+    dt.timedelta: duration,
+    dt.time: time,
 }
 
 
@@ -154,7 +189,8 @@ def as_type(given: Any) -> DataType:
             return found
     raise TypeError(
         f"{given!r} is not a column type; use one of {', '.join(SCALARS)}, optional(...) of one, "
-        "or the Python types bool, int, float, str, bytes, datetime.date, datetime.datetime"
+        "or the Python types bool, int, float, str, bytes, datetime.date, datetime.datetime, "
+        "datetime.timedelta, datetime.time"
     )
 
 
@@ -171,6 +207,10 @@ def from_arrow(given: pa.DataType) -> DataType | None:
         return timestamp
     if pa.types.is_date(given):
         return date
+    if pa.types.is_duration(given):
+        return duration
+    if pa.types.is_time(given):
+        return time
     if pa.types.is_string(given) or pa.types.is_large_string(given) or given == pa.string_view():
         return string
     if pa.types.is_binary(given) or pa.types.is_large_binary(given) or given == pa.binary_view():
@@ -194,6 +234,8 @@ def literal_type(value: Any) -> DataType | None:
         ((bytes, bytearray), binary),
         (dt.datetime, timestamp),
         (dt.date, date),
+        (dt.timedelta, duration),
+        (dt.time, time),
     ):
         if isinstance(value, python):  # bool before int, datetime before date
             return found

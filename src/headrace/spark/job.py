@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from headrace.observe.history import History
 from headrace.plan.connector import is_replayable
 from headrace.plan.durations import parse_duration
 from headrace.plan.errors import PipelineError, StateError
@@ -45,6 +46,7 @@ class SparkJob:
         self._capacity, self._compiled = capacity, compiled
         self._started = time.perf_counter()
         self._ended: float | None = None
+        self._history = History()
         self._take_stages(plan.stages())
         sinks = [root for s in self._stages for root in s.roots if isinstance(root, Sink)]
         self._sink_names = [sink.name for sink in sinks]
@@ -118,7 +120,7 @@ class SparkJob:
             return open_session(master, session).sparkContext.defaultParallelism
 
         self._identity, before = self._checkpoint.agree(self._stages, shards, cores)
-        self._sinks.open()
+        self._sinks.open(self._identity)
         if self._has_ended():
             return False
         spark = open_session(master, session)
@@ -213,6 +215,11 @@ class SparkJob:
         seconds = (self._ended or time.perf_counter()) - self._started
         sources = [node.name for node in self._sources]
         return self._counts.progress(self.status, seconds, sources, self._sink_names)
+
+    def dataframe(self) -> Any:
+        """The progress over time, as `Job.dataframe` gives it."""
+        self._history.add(self.progress())
+        return self._history.frame()
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every operator: rows in and out, late rows, blocks, seconds, state size."""
@@ -335,6 +342,8 @@ class SparkJob:
 
     def _look(self) -> None:
         """Has the query failed, ended, or been asked to stop?"""
+        if self._history.is_due():
+            self._history.add(self.progress())
         if self._cancelling:
             self._stop_query()
             self._close("cancelled")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.plan.connector import is_replayable
-from headrace.plan.errors import PipelineError
+from headrace.plan.errors import DataError, PipelineError
 from headrace.plan.nodes import Node, Source
 from headrace.plan.planner import Plan
 from headrace.plan.schema import Schema
@@ -50,6 +50,7 @@ _TYPES = {
     "float64": "double",
     "date": "date",
     "timestamp": "timestamp",
+    "duration": "interval day to second",
     "string": "string",
     "binary": "binary",
 }
@@ -133,7 +134,12 @@ def struct_of(schema: Schema) -> StructType:
 
     made = StructType()
     for field in schema:
-        made.add(field.name, _TYPES[field.type.name], field.type.nullable)
+        word = _TYPES.get(field.type.name)
+        if word is None:
+            raise DataError(
+                f"column {field.name!r} is {field.type}, a type that Spark lacks; cast it to int64"
+            )
+        made.add(field.name, word, field.type.nullable)
     return made
 
 

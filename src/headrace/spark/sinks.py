@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.connect.delivery import check_places
+from headrace.connect.staging import StagedSink
 from headrace.plan.nodes import Sink
 
 from .shipment import is_staged
@@ -22,11 +23,13 @@ class DriverSinks:
         self._nodes = {node.name: node for node in nodes}
         self._opened: list[Any] = []
 
-    def open(self) -> None:
-        """Open all of them: what is wrong shows before a row is read."""
+    def open(self, job: str) -> None:
+        """Open all of them for a job: what is wrong shows before a row is read."""
         check_places(self._nodes.values())
         for node in self._nodes.values():
             self._opened.append(node.connector)
+            if isinstance(node.connector, StagedSink):
+                node.connector.begin(job)
             node.connector.open(node.schema)
 
     def staged(self) -> dict[str, bytes]:

@@ -38,6 +38,8 @@ from .memory.arithmetic import (
     remainder,
     subtract,
     to_float32,
+    to_signed,
+    to_unsigned,
     true_divide,
 )
 from .memory.instructions import prefetch
@@ -271,6 +273,8 @@ __all__ = [
     "month_of",
     "multiply",
     "narrow",
+    "to_signed",
+    "to_unsigned",
     "negate",
     "next_window",
     "note_change",

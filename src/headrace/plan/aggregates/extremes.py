@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..types import DataType, int32, int64
+from ..types import DataType, int64
 from .base import Change, Code, Fields, Held, Kind, Result
 from .count import Count
 
@@ -35,7 +35,7 @@ class Extreme(Kind):
             return "(-INFINITY)" if least else "NAN"
         if of.name == "bool":
             return repr(not least)
-        stored = of if of.is_integer else int32 if of.name == "date" else int64
+        stored = int64 if of.name == "uint64" or not of.is_whole else of
         return f"({stored.integer_range[0 if least else 1]})"
 
     def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:

@@ -10,7 +10,7 @@ from ..by_column import ArrowColumns, Computation, is_by_column, uses_columns
 from ..expression_types import type_of
 from ..expressions import Builtin, Column, Expression
 from ..nodes import Filter, Late, Node, Project, WindowAggregate, extended, transform
-from ..schema import Field, Schema
+from ..schema import HIDDEN_PREFIX, Field, Schema
 
 
 def compute_columns(roots: Sequence[Node]) -> list[Node]:
@@ -49,7 +49,9 @@ def lift_operands(roots: Sequence[Node]) -> list[Node]:
 
 
 def _over_columns(node: WindowAggregate, operands: Sequence[Expression]) -> WindowAggregate:
-    names = {e: f"__operand_{k}" for k, e in enumerate(dict.fromkeys(operands), start=1)}
+    names = {
+        e: f"{HIDDEN_PREFIX}operand_{k}" for k, e in enumerate(dict.fromkeys(operands), start=1)
+    }
     below = _project(node.input, names, f"{node.name}.operands", node)
     aggregates = tuple(
         (column, replace(a, operand=Column(names[a.operand])) if a.operand in names else a)
@@ -123,7 +125,7 @@ class _Lifted:
             *self.operands.values(),
             *(n for n, _ in self.results.values()),
         }
-        return next(n for k in range(1, 10**6) if (n := f"__{said}_{k}") not in taken)
+        return next(n for k in range(1, 10**6) if (n := f"{HIDDEN_PREFIX}{said}_{k}") not in taken)
 
     def put(self, expression: Expression) -> Expression:
         """An expression that reads the results."""

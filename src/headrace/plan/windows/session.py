@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ..durations import positive_length
+from ..schema import HIDDEN_PREFIX
 from ..types import DataType
 from .base import END, FARTHEST, START, Window, Words
 
-FIRST, LAST = "__first", "__last"
+FIRST, LAST = f"{HIDDEN_PREFIX}first", f"{HIDDEN_PREFIX}last"
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from headrace.stage.blocks.arrow_text import (
     write_text,
 )
 from headrace.stage.blocks.block import Block, BlockRecord, ColumnLayout, Layout
+from headrace.stage.blocks.unsigned import from_stored, stored_as, to_stored
 from headrace.stage.memory.instructions import copy_bytes
 from headrace.stage.memory.records import LINE, compiled
 from headrace.stage.strings.words import LENGTH_MASK, View
@@ -104,7 +105,7 @@ class Feed:
         self._record.count = len(columns)
         described = self._record.columns
         for i, column in enumerate(columns):
-            values = _fitting(column, _column_of(batch, column.name))
+            values = to_stored(_fitting(column, _column_of(batch, column.name)))
             _check_nulls(column, values)
             self._describe(described[i], column, values)
         self._address = self._record.address
@@ -339,7 +340,9 @@ def _array(block: Block, i: int, rows: range, copied: bool = True) -> pa.Array:
         parts = [_copied(block.address_of(i) + rows.start * column.width, len(rows) * column.width)]
     else:
         parts = [pa.py_buffer(block.values(i)[some])]
-    return pa.Array.from_buffers(column.type.to_arrow(), len(rows), [bitmap, *parts], nulls)
+    kind = column.type.to_arrow()
+    made = pa.Array.from_buffers(stored_as(kind), len(rows), [bitmap, *parts], nulls)
+    return from_stored(made, kind)
 
 
 def _copied(address: int, count: int) -> pa.Buffer:

@@ -110,7 +110,7 @@ def _declared(found: DataType | None, wanted: DataType, label: str, site: Site) 
         if found is None:
             return wanted
     if found.is_integer:
-        fits = wanted.is_numeric or wanted.is_time
+        fits = wanted.is_float or wanted.is_whole
     elif found.is_float:
         fits = wanted.is_float
     else:

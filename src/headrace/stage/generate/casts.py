@@ -6,7 +6,7 @@ read by functions that say what became of the string, and only then what it says
 
 from __future__ import annotations
 
-from headrace.plan.types import DataType, int32, int64
+from headrace.plan.types import DataType, int64
 
 from .values import DAY, narrowed
 from .writer import Value, Writer
@@ -26,6 +26,8 @@ def cast_code(operand: Value, kind: DataType) -> str:
         return f"to_float32({made})" if kind.name == "float32" else made
     if source.is_float:
         word = f"float_to_int({word})"
+    if source.name == "uint64":
+        return f"to_signed({word})"
     if (source.name, kind.name) == ("timestamp", "date"):
         return f"{word} // {DAY}"
     if (source.name, kind.name) == ("date", "timestamp"):
@@ -40,6 +42,8 @@ def fits_code(operand: Value, kind: DataType) -> str:
         return "True"
     if (source.name, kind.name) == ("timestamp", "date"):
         return "True"
+    if source.name == "uint64":
+        return f"{word} < 0"  # as it is stored, see `to_signed`
     low, high = _range(kind)
     if (source.name, kind.name) == ("date", "timestamp"):
         low, high = -(-low // DAY), high // DAY
@@ -50,9 +54,9 @@ def fits_code(operand: Value, kind: DataType) -> str:
 
 
 def _range(kind: DataType) -> tuple[int, int]:
-    if kind.name == "date":
-        return int32.integer_range  # Arrow's days
-    return kind.integer_range if kind.is_integer else INT64
+    if kind.name == "uint64":
+        return 0, INT64[1]  # of what can be cast to it
+    return kind.integer_range if kind.is_whole else INT64
 
 
 def write_text(operand: Value) -> tuple[str, bool]:

@@ -159,6 +159,8 @@ class Scope:
         value = literal.value
         if kind.is_float:
             return Value(kind, (float_text(float(value)),))
+        if kind.name == "uint64":
+            value -= 1 << 63  # as it is stored, see `to_unsigned`
         return Value(kind, (f"({value!r})" if not isinstance(value, bool) else repr(value),))
 
     def _guarded(self, kind: DataType, valid: str | None, words: tuple[str, ...]) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.plan.types import DataType, int32
+from headrace.plan.types import DataType, int64
 
 from .writer import Value
 
@@ -74,15 +74,17 @@ def compare(op: str, left: Value, right: Value) -> str:
 
 def narrowed(word: str, kind: DataType) -> str:
     """Code that checks whether an integer fits the type it is to have; all fit int64."""
-    if kind.name != "date" and (not kind.is_integer or kind.name == "int64"):
-        return word
-    low, high = (int32 if kind.name == "date" else kind).integer_range  # Arrow's days are int32
-    return f"narrow({word}, {low}, {high})"
+    if kind.name == "uint64":
+        return f"to_unsigned({word})"
+    low, high = kind.integer_range if kind.is_whole else int64.integer_range
+    return word if (low, high) == int64.integer_range else f"narrow({word}, {low}, {high})"
 
 
 def argument(value: Value) -> str:
     """A value as a user function takes it."""
     made = value.words[0]
+    if value.type.name == "uint64":
+        made = f"to_signed({made})"
     if value.type.is_text:
         made = f"{'text' if value.type.name == 'string' else 'blob'}({', '.join(value.words)})"
     return made if value.valid is None else f"maybe({value.valid}, {made})"

@@ -165,6 +165,32 @@ def narrow(value, low, high):
     return value
 
 
+@compiled
+def to_signed(stored):
+    """A value of uint64 as int64; OverflowError where it is too large.
+
+    It is stored with its highest bit turned, as an int64: so the order of values is theirs.
+
+    >>> to_signed(-(2**63) + 5)
+    5
+    """
+    if stored >= 0:
+        raise OverflowError("the value does not fit in int64")
+    return stored + 9223372036854775807 + 1
+
+
+@compiled
+def to_unsigned(value):
+    """An int64 as uint64 is stored; OverflowError where it is negative.
+
+    >>> to_unsigned(5) == -(2**63) + 5
+    True
+    """
+    if value < 0:
+        raise OverflowError("a negative value does not fit in uint64")
+    return value - 9223372036854775807 - 1
+
+
 # ---- floats --------------------------------------------------------------------------------
 
 
