@@ -153,7 +153,7 @@ class Stream:
         >>> from headrace.expr import col
         >>> said = example(a=int, b=int).filter(col("a") > 1).select("a").explain()
         >>> [line for line in said.splitlines() if "kernel" in line]
-        ['  kernel  filter_1 -> project_1']
+        ['  kernel  filter_1 -> select_1']
         """
         rows = self._node
         nowhere = Sink((rows,), rows.schema, "", key=rows.key, connector="nowhere yet")

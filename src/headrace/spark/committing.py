@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from .checkpoint import Checkpoint
-from .errors import carried
+from .errors import carried, unlogged
 from .frames import told_place
 from .planning import write_times
 from .progress import Counts
@@ -48,7 +48,8 @@ class Commits:
         if self._shipment.frames:  # what a batch told in another life may be of other rows
             forget_from(told_place(self._shipment), batch_id + 1)
         end = self._beside.submit(self._checkpoint.end_of, batch_id)
-        rows, ended = frame.toArrow(), end.result()
+        with unlogged():
+            rows, ended = frame.toArrow(), end.result()
         columns = [rows[name].to_pylist() for name in Letter._fields]
         letters = [Letter(*row) for row in zip(*columns)]
         for letter in letters:

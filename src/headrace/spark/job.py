@@ -102,7 +102,7 @@ class SparkJob:
             if not is_replayable(node.connector):
                 raise PipelineError(
                     f"{node.connector} cannot be read again after a failure, which Spark needs",
-                    operator=node.name,
+                    operator=node.written,
                     site=node.site,
                     fix='run it with engine="thread", or write the rows to files first',
                 )
