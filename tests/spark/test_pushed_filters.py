@@ -73,9 +73,11 @@ def comparisons(draw):
 
 PREDICATES = st.recursive(
     comparisons(),
-    lambda inner: st.builds(lambda a, b: a & b, inner, inner)
-    | st.builds(lambda a, b: a | b, inner, inner)
-    | st.builds(lambda a: ~a, inner),
+    lambda inner: (
+        st.builds(lambda a, b: a & b, inner, inner)
+        | st.builds(lambda a, b: a | b, inner, inner)
+        | st.builds(lambda a: ~a, inner)
+    ),
     max_leaves=4,
 )
 
