@@ -140,6 +140,7 @@ class FileSource(Located):
     """
 
     replayable = True
+    bounded = True
 
     def __init__(self, path: str | os.PathLike[str], form: Format, *, schema: Any = None) -> None:
         self._path, self._format = local_path(path), form

@@ -118,7 +118,8 @@ def _reasons(text: str) -> list[str]:
     # The last Python error in the text says what went wrong there.
     found = re.findall(r"^\s*((?:[\w.]+(?:Error|Exception|Interrupt|Exit))(?:: .*)?)$", text, re.M)
     first = [line.strip() for line in text.splitlines() if line.strip()][:2]
-    reasons = [*said[:1], *causes[-1:]] or [*first, *lost[-1:], *found[-2:]]
+    python = [line for line in found if not line.startswith(("pyspark.", "py4j.", "java", "org."))]
+    reasons = [*said[:1], *causes[-1:], *python[-1:]] or [*first, *lost[-1:], *found[-2:]]
     shown = (re.sub(CONDITION_NAME, "", reason).strip() for reason in reasons)
     return list(dict.fromkeys(reason for reason in shown if reason))
 

@@ -47,6 +47,7 @@ class Shipment:
     state: str  # the folder with the state of the shards
     capacity: int
     compiled: bool
+    most_rows: int = 0  # to which batches may grow; 0: they do not
     lasting: bool = False  # what is written outlives a machine that crashes
     streaming: bool = True  # batch follows batch; False: there is but one
     attempts: int = 1  # that Spark gives a task before it gives up
