@@ -20,8 +20,13 @@ def windows(stream):
     return stream.with_watermark("t", 0).key_by("k").window(hr.tumbling(10))
 
 
-def yielding(state, x):
-    yield x
+def yielding(state, t):
+    state.n += 1
+    yield state.n
+
+
+def numbered(stream):
+    return stream.key_by("k").process(yielding, state={"n": 0}, output="y")
 
 
 PIPELINES = {
@@ -32,9 +37,7 @@ PIPELINES = {
         IN_TASKS,
     ),
     "rows cross, for a state": (
-        lambda s, out: (
-            s.key_by("k").process(yielding, state={"n": 0}, output="y").write.parquet(out)
-        ),
+        lambda s, out: numbered(s).write.parquet(out),
         IN_TASKS,
     ),
     "rows come to the driver": (lambda s, out: s.write.collect(), 1),
