@@ -183,6 +183,18 @@ def test_on_spark(session, tmp_path, streams):
     assert sorted(kept.result().column("id").to_pylist()) == expected and expected
 
 
+@pytest.mark.parametrize("engine", ["thread", "node", "spark"])
+def test_row_groups_are_left_out(session, tmp_path, engine):
+    """By the statistics of files, wherever a filter follows the source."""
+    table = pa.table({"n": list(range(10_000))})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=100)
+    kept = hr.read.parquet(tmp_path).filter(col("n") >= 9950).write.collect()
+    options = {"session": session} if engine == "spark" else {}
+    job = hr.run(kept, engine=engine, compiled=False, **options)
+    assert kept.result().column("n").to_pylist() == list(range(9950, 10_000))
+    assert job.progress().rows_in <= 100
+
+
 def test_a_window_sees_all_times(session, tmp_path):
     """A watermark counts all rows, also those that a filter drops: nothing is handed over."""
     made = session.createDataFrame([(1, 5), (2, 50)], "id long, t long")
