@@ -50,6 +50,11 @@ class Work:
     output: Callable[[Path], Output]  # into files of a folder
     campaigns: Path | None = None
 
+    def asked(self, folder: Path) -> dict[str, str]:
+        """What `sail.py` is to do."""
+        asked = {"query": self.query, "rows": str(self.folder), "into": str(folder)}
+        return {**asked, "campaigns": str(self.campaigns)}
+
 
 def _window(context: Context) -> Work:
     folder, campaigns, rows, _ = event_files(context)
@@ -96,8 +101,19 @@ def _bounded(context: Context, work: Work) -> dict[str, Any]:
     sides = {
         "Spark": lambda folder: _run(work.output(folder), **spark),
         "node": lambda folder: _run(work.output(folder), engine="node", workers=CORES),
+        "Spark's batch": lambda folder: _batch(context.theirs(), work, folder),
     }
     return _compared(context, work, sides)
+
+
+def _batch(spark: Any, work: Work, folder: Path) -> float:
+    """The same as one batch of Spark's own, in the wording of the streaming side."""
+    from pyspark.sql import functions
+
+    query = sail.QUERIES[work.query](spark, functions, work.asked(folder))[0]
+    begun = time.perf_counter()
+    query().write.option("compression", "snappy").parquet(str(folder))
+    return time.perf_counter() - begun
 
 
 def _run(output: Output, **options: Any) -> float:
@@ -152,10 +168,8 @@ class Sail:
 
     def run(self, work: Work, folder: Path) -> float:
         """The seconds of the fastest wording of a query."""
-        asked = {"query": work.query, "rows": str(work.folder), "into": str(folder)}
-        asked["campaigns"] = str(work.campaigns)
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.write(json.dumps(work.asked(folder)) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
@@ -174,7 +188,10 @@ class Sail:
 def _compared(
     context: Context, work: Work, sides: dict[str, Callable[[Path], float]]
 ) -> dict[str, Any]:
-    """The first side's rate to the second's: of the best runs, and of the medians."""
+    """The first side's rate to the second's: of the best runs, and of the medians.
+
+    What more sides did is told beside them.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     results: dict[str, pa.Table] = {}
     for number in range(ROUNDS + 1):
@@ -183,13 +200,15 @@ def _compared(
             folder = context.new_folder(f"{work.query}-{name.lower()}")
             seconds[name].append(run(folder / "out"))
             results[name] = pq.ParquetDataset(folder / "out").read()
-    ours, theirs = (Timed(found[1:]) for found in seconds.values())
-    one, other = results.values()
+    runs = {name: Timed(found[1:]) for name, found in seconds.items()}
+    (one, ours), (other, theirs), *more = runs.items()
+    first, *others = results.values()
     return {
         "ratio": theirs.best / ours.best,
         "ratio_median": theirs.median / ours.median,
-        "sides": {name: Timed(found[1:]).rates(work.rows) for name, found in seconds.items()},
-        "correct": one.num_rows > 0 and same_rows(one, other),
+        "sides": {name: runs[name].rates(work.rows) for name in (one, other)},
+        "beside": {name: run.rates(work.rows) for name, run in more},
+        "correct": first.num_rows > 0 and all(same_rows(first, each) for each in others),
         "rows": work.rows,
         "seconds": {name: [round(s, 3) for s in found[1:]] for name, found in seconds.items()},
     }

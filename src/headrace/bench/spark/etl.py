@@ -13,7 +13,6 @@ import headrace as hr
 from headrace import col
 
 from .context import BATCHES, Context
-from .data import Files
 from .queries import against, run_ours, run_theirs, stream_of
 
 FILES_IN_BATCH = 4
@@ -58,7 +57,7 @@ def etl_files(context: Context) -> tuple[Path, int]:
     """A folder with sales, and how many there are."""
     rows = context.rows(16_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
     context.say("writing files")
-    files, part = Files(context.new_folder("etl")), rows // FILES_IN_BATCH
+    files, part = context.files("etl"), rows // FILES_IN_BATCH
     random = np.random.default_rng(1)
     columns = {
         "product": random.integers(0, 10_000, part),

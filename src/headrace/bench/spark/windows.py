@@ -15,7 +15,7 @@ from headrace.workloads.compare import same_rows
 from headrace.workloads.ysb import VIEW
 
 from .context import BATCHES, Context
-from .data import START, Files, times, with_columns, ysb_rows
+from .data import START, times, with_columns, ysb_rows
 from .queries import Timed, against, run_ours, run_theirs, stream_of
 
 WINDOW_SECONDS = 10
@@ -60,7 +60,7 @@ def timed_files(
     The last row closes all windows before it, whose end is given: theirs waits for such a row,
     where ours ends with its files.
     """
-    files, rows = Files(context.new_folder("rows")), part.num_rows
+    files, rows = context.files("rows"), part.num_rows
     step = max(1, WINDOWS_IN_BATCH * WINDOW // (rows * FILES_IN_BATCH))
     for number in range(BATCHES * FILES_IN_BATCH):
         files.add(with_columns(part, {column: times(START + number * rows * step, rows, step)}))
