@@ -131,7 +131,7 @@ def test_the_doctor_tells_a_cold_cache_from_a_warm_one(tmp_path):
     assert "warm: " in runs[1].stdout
 
 
-@pytest.mark.parametrize(("engine", "seconds"), [("thread", "0.6"), ("spark", "1")])
+@pytest.mark.parametrize(("engine", "seconds"), [("thread", "3"), ("spark", "4")])
 def test_the_demo_as_a_user_starts_it(tmp_path, engine, seconds):
     if engine == "spark":
         try:

@@ -1,4 +1,4 @@
-"""Functions of expressions on random columns: in both lives against the naive reference, and where
+"""Functions of expressions on random columns: in both modes against the naive reference, and where
 Polars has the same function, against Polars; and one pipeline of all families on the engines."""
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ def _java() -> Iterator[tuple[str, str]]:
 
 def _compiler() -> Iterator[tuple[str, str]]:
     from llvmlite import binding
-    from numba.core import config as numba_config
+
+    from headrace.stage.memory.numba_internals import config as numba_config
 
     config: Any = numba_config  # whose settings no type checker knows
 

@@ -11,7 +11,7 @@ def rehearse() -> None:
 
     >>> rehearse()
     """
-    from .node.life import load_the_rest
+    from .node.mode import load_the_rest
 
     run(read.memory({"n": [1, 2, 3]}).write.null(), engine="node", workers=1)
     load_the_rest()

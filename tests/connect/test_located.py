@@ -111,7 +111,8 @@ def test_a_disk_that_takes_no_more(tmp_path):
     )  # fmt: skip
     assert "write.parquet: parquet" in done.stdout
     assert "cannot be written: File too large" in done.stdout
-    assert list((tmp_path / "out").rglob("*")) == []
+    left = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert all(pq.read_table(path).num_rows for path in left)  # committed before, where it was slow
 
 
 def test_an_error_is_located_once(tmp_path):

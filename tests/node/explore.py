@@ -1,4 +1,4 @@
-"""Run the interpreted life of lock-free code through all interleavings, for small bounds.
+"""Run the interpreted mode of lock-free code through all interleavings, for small bounds.
 
     report = explore([writer, reader], model="tso")
     assert not report.failure, report

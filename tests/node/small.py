@@ -7,10 +7,10 @@ What workers do around it is the loop itself, `worker.work_on`, with the hooks o
 
 from headrace.node.claims import UnitState
 from headrace.node.free_list import NO_UNIT
-from headrace.node.life import Life
+from headrace.node.mode import Mode
 from headrace.node.schedulers.hooks import EngineRecord, Hooks, Worker, ready
 from headrace.node.schedulers.near import Near
-from headrace.node.unit import AGAIN, STARVED, Unit
+from headrace.node.unit import AGAIN, STARVED, Run, Unit
 from headrace.node.worker import LONGEST_SLEEP, stop_all, work_on
 from headrace.stage.memory.atomics import fetch_add, load_acquire, pause, store_release
 from headrace.stage.memory.records import compiled, i64, line, record
@@ -40,7 +40,7 @@ class Office:
 @compiled
 def take_letters(worker, unit):
     """A run of a toy unit, in the place of `worker.run_once`."""
-    box = Mailbox(unit.task)
+    box = Mailbox(Run(unit.run).task)
     letters = load_acquire(box, "letters")
     taken = letters - box.read
     if box.step != 0:
@@ -108,7 +108,7 @@ class SmallEngine:
 
     def __init__(self, units=1, workers=1, letters=1, step=0, scheduler=None, **bugs):
         given = {"TRIES": 2, "SPINS": 0, "MOST_KEPT": 2, **bugs}
-        self.life = Life(
+        self.mode = Mode(
             False, run_once=take_letters, wake_timed=no_timed_units, now=no_clock, **given
         )
         self.states, self.units = UnitState.allocate(units), Unit.allocate(units)
@@ -117,25 +117,26 @@ class SmallEngine:
         record.states, record.units = self.states.address, self.units.address
         record.active = workers
         office.total, office.engine = units * letters, record.address
-        self.boxes = Mailbox.allocate(units)
+        self.boxes, self.kept = Mailbox.allocate(units), []
         for number in range(units):
             unit, box = self.units[number], self.boxes[number]
-            unit.number, unit.task = number, box.address
+            run = Run.allocate()
+            self.kept.append(run)
+            unit.number, unit.run, run.task = number, run.address, box.address
             box.step, box.office = step, office.address
-        self.kept = []
         self.scheduler = scheduler or Near(units, workers)
         self.hooks = self.new_hooks(self.scheduler)
         record.workers.hooks = self.hooks.address
         self.workers = [self.new_worker(number) for number in range(workers)]
         self.count, self.letters = units, letters
-        self.work, self.send = self.life.of(work_on), self.life.of(send)
+        self.work, self.send = self.mode.of(work_on), self.mode.of(send)
 
     def new_hooks(self, scheduler):
         hooks = Hooks.allocate()
         self.kept += [scheduler, hooks]
         hooks.scheduler = scheduler.memory
         hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
-            self.life.address(hook) for hook in scheduler.hooks
+            self.mode.address(hook) for hook in scheduler.hooks
         )
         return hooks
 

@@ -1,7 +1,7 @@
 """Claims on channels over all interleavings: rows in the order of serials, each row once.
 
-The slots call `reading.claim` as it is; the host offers batches. Who has nothing to do waits until
-it is told, as a unit does; the clock stands still.
+The replicas call `splits.claim` as it is; the host offers batches. Who has nothing to do waits
+until it is told, as a unit does; the clock stands still.
 """
 
 import pytest
@@ -43,7 +43,7 @@ READER = 7
 class Bells:
     """Who was told: in the place of a worker."""
 
-    slots: i64 = line()
+    replicas: i64 = line()
     reader: i64 = line()
 
 
@@ -61,8 +61,8 @@ def tell_reader(bells, unit):
 
 
 def claim_all(bells, unit, split, channel):
-    """A slot, until its channel is over: (serial, feed, first row, behind the last one) of each of
-    its splits."""
+    """A replica, until its channel is over: (serial, feed, first row, behind the last one) of each
+    of its splits."""
     found, heard = [], 0
     while True:
         answer = claim(bells, unit, split, 0)
@@ -73,14 +73,14 @@ def claim_all(bells, unit, split, channel):
             rows = (split.serial, request.feed, split.first, split.end)
             end_split(split, request.feed)
             found.append(rows)
-        elif unit.wake_at != SOON:  # else another slot was at it, and it has waited for that
-            told = load_acquire(bells, "slots")
+        elif unit.wake_at != SOON:  # else another replica was at it, and it has waited for that
+            told = load_acquire(bells, "replicas")
             while told == heard:
                 over = load_acquire(channel, "over")
                 if over != 0:
                     return found
                 pause()
-                told = load_acquire(bells, "slots")
+                told = load_acquire(bells, "replicas")
             heard = told
 
 
@@ -100,7 +100,7 @@ def offer_all(bells, channel, offers, count):
     heard = 0
     for i in range(count):
         make_offer(channel, offers[i].address)
-        fetch_add(bells, "slots", 1)
+        fetch_add(bells, "replicas", 1)
         if i + 1 < count:
             told = load_acquire(bells, "reader")
             while told == heard:
@@ -112,7 +112,7 @@ def offer_all(bells, channel, offers, count):
 class SmallChannel:
     """One channel with batches of some rows, in splits of one row."""
 
-    def __init__(self, batches, slots):
+    def __init__(self, batches, replicas):
         count = len(batches)
         self.shelves, self.users = Shelf.allocate(count), FeedUsers.allocate(count)
         self.offers, self.bells = Offer.allocate(count), Bells.allocate()
@@ -127,10 +127,10 @@ class SmallChannel:
         channel.reader, channel.time, channel.largest = READER, -1, NEVER
         channel.markers, self.markers.at = self.markers.address, LATER
         shared.count, shared.channels, shared.rows = 1, channel.address, 1
-        shared.slots = slots
-        self.units, self.splits = Unit.allocate(slots), SplitRecord.allocate(slots)
-        for slot in range(slots):
-            self.splits[slot].shared = shared.address
+        shared.replicas = replicas
+        self.units, self.splits = Unit.allocate(replicas), SplitRecord.allocate(replicas)
+        for replica in range(replicas):
+            self.splits[replica].shared = shared.address
 
     def check(self, results):
         """Serials are in the order of rows, and each row was claimed once."""
@@ -143,30 +143,32 @@ class SmallChannel:
         assert [self.users[k].count for k in range(self.count)] == [0] * self.count
 
 
-def claiming(batches, slots, **bugs):
-    small = SmallChannel(batches, slots)
+def claiming(batches, replicas, **bugs):
+    small = SmallChannel(batches, replicas)
     given = {"now": no_clock, "ready": tell_reader, "SPINS": 2, **bugs}
     claims, offers = interpreted(claim_all, **given), interpreted(offer_all, **given)
     bodies = [
-        lambda u=small.units[slot], s=small.splits[slot]: claims(small.bells, u, s, small.channel)
-        for slot in range(slots)
+        lambda u=small.units[replica], s=small.splits[replica]: claims(
+            small.bells, u, s, small.channel
+        )
+        for replica in range(replicas)
     ]
     bodies.append(lambda: offers(small.bells, small.channel, small.offers, small.count))
     return bodies, small.check
 
 
 def test_a_slot_claims_all_rows(explored):
-    explored("1 slot, 2 batches", *claiming([2, 1], 1))
+    explored("1 replica, 2 batches", *claiming([2, 1], 1))
 
 
 def test_two_slots_claim_in_the_order_of_serials(explored):
-    explored("2 slots, 1 row", *claiming([1], 2), models=("tso", "sc"))
-    explored("2 slots, 2 rows", *claiming([2], 2), models=("tso", "sc"))
+    explored("2 replicas, 1 row", *claiming([1], 2), models=("tso", "sc"))
+    explored("2 replicas, 2 rows", *claiming([2], 2), models=("tso", "sc"))
 
 
 @pytest.mark.soak
 def test_two_slots_claim_where_memory_is_weak(explored):
-    explored("2 slots, 1 row", *claiming([1], 2), models=("weak",))
+    explored("2 replicas, 1 row", *claiming([1], 2), models=("weak",))
 
 
 # ---- planted bugs --------------------------------------------------------------------------

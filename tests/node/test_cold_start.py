@@ -52,13 +52,13 @@ def test_workers_go_over_to_the_compiled_loop(later, workers):
     data, rounds = ysb.make(ROWS), 100
     out = ysb.pipeline(ysb.replayed(data, rows=rounds * ROWS), data.campaigns).write.collect()
     job = hr.start(out, engine="node", workers=workers, capacity=512)
-    life = job._execution._engine.life
+    mode = job._execution._engine.mode
     while not job.progress().rows_in:
         time.sleep(0.001)
-    assert not life.is_compiled and life.compiles
+    assert not mode.is_compiled and mode.compiles
     later.done.set()
     assert job.await_termination(ENOUGH)
-    assert life.is_compiled
+    assert mode.is_compiled
     assert data.is_right(out.result(), rounds * ROWS, ended=True)
 
 

@@ -24,15 +24,15 @@ from headrace.node.gathering import (
     merge_rows,
     pick_by_place,
 )
-from headrace.node.life import Life
-from headrace.node.port import PROGRESS, ROWS, SPLIT, new_port, push
+from headrace.node.mode import Mode
+from headrace.node.port import PROGRESS, ROWS, SPLIT, new_port, open_rows, push_mark
 from headrace.node.running import GO_ON, begin_input
-from headrace.node.unit import AGAIN, NEXT, Edge, Unit
+from headrace.node.unit import AGAIN, NEXT, Edge, Output, Run, Unit
 from headrace.stage.blocks.layout import ColumnRef
 from headrace.stage.clock import NEVER
 from headrace.stage.memory.atomics import load_acquire, pause, store_release
 from headrace.stage.memory.calls import address_of, call
-from headrace.stage.memory.records import array, i32, i64, i64s, interpreted, line, record
+from headrace.stage.memory.records import array, compiled, i32, i64, i64s, interpreted, line, record
 
 MOST = 4  # rows of a block
 SECONDS = 60.0
@@ -77,10 +77,18 @@ def give(port, steps, turn, waits):
             while done == 0:
                 pause()
                 done = load_acquire(turn, "done")
-        while not push(port, kind, block, 0, rows, rows, 0, value):
+        while not push(port, kind, block, rows, value):
             pause()
     if not waits:
         store_release(turn, "done", 1)
+
+
+@compiled
+def push(port, kind, block, rows, value):
+    """Rows, or a mark."""
+    if kind == ROWS:
+        return open_rows(port, block, 0, rows, rows, 0, 0)
+    return push_mark(port, kind, 0, value, 0, 0, 0)
 
 
 def gather_all(unit, gather, out, marks):
@@ -90,7 +98,7 @@ def gather_all(unit, gather, out, marks):
         answer = gather_rows(None, unit, gather)
         if answer == GO_ON:
             given.append("mark")
-            unit.phase = NEXT
+            Run(unit.run).phase = NEXT
             if given.count("mark") == marks:
                 return given
         elif answer == AGAIN:
@@ -137,7 +145,10 @@ def gathering(*owners, ring=1, waits=False, **bugs):
     }  # fmt: skip
     for k, port in enumerate(ports):
         edges[k].port, stands[k].passed = port.address, NEVER
-    unit.edges, unit.edge_count, unit.main.block = edges.address, len(owners), out.address
+    run, output = Run.allocate(), Output.allocate()
+    unit.edges, unit.edge_count, unit.run = edges.address, len(owners), run.address
+    run.outputs, output.block = output.address, out.address
+    kept += [run, output]
     column.kind = BYTES_8
     gather.columns, gather.count, gather.watermark = column.address, 1, -1
     gather.stands, gather.edges, gather.rows = stands.address, picked[0].address, picked[1].address
@@ -249,8 +260,8 @@ def gathered(monkeypatch, seed, seconds=SECONDS, **bugs):
             time.sleep(random.number(0, 2) / 1000)
         return call(address, argument)
 
-    slow = Life(False, call=stalling, **bugs)
-    monkeypatch.setattr(engine, "_life", lambda compiled: slow)
+    slow = Mode(False, call=stalling, **bugs)
+    monkeypatch.setattr(engine, "_mode", lambda compiled: slow)
     monkeypatch.setattr(engine, "OWNERS", 2)
     monkeypatch.setattr(building, "RING", 1)
     monkeypatch.setattr(building, "SPLIT_BLOCKS", random.pick([1, 4]))
@@ -286,11 +297,12 @@ def test_telling_progress_before_the_rows_is_found(monkeypatch):
         begin_input,
         "    if worker.left <= 0:\n",
         "    if unit.place_column >= 0:\n"
+        "        slice = run.slice\n"
         "        places = NodeBlock(slice.block).block.columns[unit.place_column]\n"
         "        place = i64s(places.data)[slice.last - 1]\n"
         "        if place > unit.told:\n"
-        "            unit.told, unit.phase = place, MARKING\n"
-        "            unit.mark.kind, unit.mark.value = PROGRESS, place\n"
+        "            unit.told, run.phase = place, MARKING\n"
+        "            run.mark.kind, run.mark.value = PROGRESS, place\n"
         "            return GO_ON\n"
         "    if worker.left <= 0:\n",
     )

@@ -1,4 +1,4 @@
-"""Batches of the host that slots and blocks still need, over all interleavings: none is dropped.
+"""Batches of the host that replicas and blocks still need, over all interleavings: none is dropped.
 
 The host's side is `Channel._forget` as it is; a batch that it drops is marked as gone, which must
 not be seen by whoever reads rows or strings of it.
@@ -14,7 +14,7 @@ from tests.node.test_channels import Shelf, SmallChannel, end_split, tell_reader
 from headrace.node.blocks import FeedUsers, NodeBlock
 from headrace.node.channels import Channel
 from headrace.node.pool import adopt, available, new_pool, take
-from headrace.node.port import Slice, consume, new_port, peek, push_rows
+from headrace.node.port import Slice, consume, new_port, open_rows, peek
 from headrace.node.readers import borrow, release, retain
 from headrace.node.running import GO_ON
 from headrace.node.splits import claim, make_offer, take_rows
@@ -59,7 +59,7 @@ class Host:
 
 
 def claim_one(bells, unit, split):
-    """A slot that claims a split and reads its rows."""
+    """A replica that claims a split and reads its rows."""
     answer = claim(bells, unit, split, 0)
     if answer == GO_ON:
         end_split(split, split.request.feed)
@@ -74,17 +74,17 @@ def offer_and_forget(bells, channel, offers, host):
     return held
 
 
-def splits(slots, forget=Channel._forget, **bugs):
-    """Slots on a channel whose first batch has a row left; the second one is on its way."""
-    small = SmallChannel([1, 1], slots)
+def splits(replicas, forget=Channel._forget, **bugs):
+    """Replicas on a channel whose first batch has a row left; the second one is on its way."""
+    small = SmallChannel([1, 1], replicas)
     channel, first = small.channel, small.offers[0]
     channel.feed, channel.end, channel.users = first.feed, first.rows, first.users
     host = Host(small, forget)
     given = {"now": no_clock, "ready": tell_reader, "SPINS": 2, **bugs}
     claims, offers = interpreted(claim_one, **given), interpreted(offer_and_forget, **given)
     bodies = [
-        lambda u=small.units[slot], s=small.splits[slot]: claims(small.bells, u, s)
-        for slot in range(slots)
+        lambda u=small.units[replica], s=small.splits[replica]: claims(small.bells, u, s)
+        for replica in range(replicas)
     ]
     bodies.append(lambda: offers(small.bells, channel, small.offers, host))
 
@@ -136,7 +136,7 @@ def lend(pool, ports, readers, users, shelf, rounds):
             borrow(block, users.address)
         retain(block, readers)
         for reader in range(readers):
-            while not push_rows(ports[reader], block, 0, 1, i, 0):
+            while not open_rows(ports[reader], block, 0, 1, 1, i, 0):
                 pause()
         release(block)
         if i == 0:

@@ -8,8 +8,9 @@ from tests.running import assert_same
 
 import headrace as hr
 from headrace import col
-from headrace.node import engine, running
+from headrace.node import engine
 from headrace.plan.errors import MemoryBudgetError
+from headrace.stage import windows
 
 SECONDS = 300.0
 OWNERS = pytest.mark.parametrize("owners", [1, 2, 7])
@@ -81,12 +82,12 @@ def test_rows_of_a_state_come_in_the_order_of_their_input(owners, compiled, with
 @pytest.mark.parametrize("keys", [3, 5_000])
 def test_windows_come_by_window_and_key(owners, keys, with_owners, monkeypatch):
     """With few keys partial results reduce; with many they are left out."""
-    monkeypatch.setattr(running, "ENOUGH_ROWS", 16)
+    monkeypatch.setattr(windows, "ENOUGH_ROWS", 16)
     with_owners(owners)
-    windows = rows(3_000, keys).with_watermark("time", 10).key_by("key").window(hr.tumbling(700))
-    exact = windows.agg(n=hr.count(), total=hr.sum("n"), least=hr.min("n")).write.collect()
-    texts = windows.agg(first=hr.min("key"), mean=hr.mean("n")).write.collect()
-    floats = windows.agg(sum=hr.sum(col("n") * 0.1)).select("sum").write.collect()
+    opened = rows(3_000, keys).with_watermark("time", 10).key_by("key").window(hr.tumbling(700))
+    exact = opened.agg(n=hr.count(), total=hr.sum("n"), least=hr.min("n")).write.collect()
+    texts = opened.agg(first=hr.min("key"), mean=hr.mean("n")).write.collect()
+    floats = opened.agg(sum=hr.sum(col("n") * 0.1)).select("sum").write.collect()
     expected = naive([exact, texts, floats])
     job = run_all(exact, texts, floats, workers=2, capacity=64, compiled=False)
     for output, wanted in zip((exact, texts, floats), expected, strict=True):

@@ -30,7 +30,7 @@ def one_worker(letters, **bugs):
 def stopping(workers, **bugs):
     """Workers without work, and a stop."""
     engine = SmallEngine(workers=workers, **bugs)
-    stop = engine.life.of(stop_all)
+    stop = engine.mode.of(stop_all)
     bodies = [engine.worker(number) for number in range(workers)]
 
     def check(results):
@@ -140,13 +140,13 @@ def test_listing_without_waking_is_found(found):
 # ---- real threads --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("life", [lambda f: f, interpreted])
-def test_a_thread_sleeps_and_is_woken(life):
+@pytest.mark.parametrize("mode", [lambda f: f, interpreted])
+def test_a_thread_sleeps_and_is_woken(mode):
     engine = SmallEngine()
     worker, lot = engine.workers[0], engine.record.workers.lot
-    if life is not interpreted:
+    if mode is not interpreted:
         compile_hooks(engine)
-    sleep, wake = life(await_work), life(wake_one)
+    sleep, wake = mode(await_work), mode(wake_one)
     started = time.perf_counter()
     assert sleep(worker, 3, SECOND // 20)  # nobody comes
     assert 0.04 < time.perf_counter() - started < 5
@@ -163,7 +163,7 @@ def test_a_thread_sleeps_and_is_woken(life):
 
 def compile_hooks(engine):
     """Let compiled workers find compiled hooks."""
-    engine.life.become_compiled()
+    engine.mode.become_compiled()
     hooks = engine.hooks = engine.new_hooks(engine.scheduler)
     engine.record.workers.hooks = hooks.address
     for worker in engine.workers:

@@ -5,7 +5,7 @@ from tests.node.explore import planted
 
 from headrace.node.blocks import NodeBlock
 from headrace.node.pool import above, adopt, available, give, new_pool, take
-from headrace.node.port import Slice, consume, new_port, peek, push_rows
+from headrace.node.port import Slice, consume, new_port, open_rows, peek
 from headrace.node.readers import release, retain
 from headrace.stage.clock import NEVER
 from headrace.stage.memory.atomics import load_relaxed, pause, store_relaxed
@@ -142,7 +142,7 @@ def make_blocks(pool, ports, readers, rounds):
         NodeBlock(block).block.serial = i + 1
         retain(block, readers)
         for reader in range(readers):
-            while not push_rows(ports[reader], block, 0, 1, i, 0):
+            while not open_rows(ports[reader], block, 0, 1, 1, i, 0):
                 pause()
         release(block)
 
@@ -223,7 +223,7 @@ def write_on(pool, port):
     """A maker that goes on writing into a block after it was pushed, as with an open slice."""
     block = take(pool)
     retain(block, 1)
-    push_rows(port, block, 0, 1, 0, 0)
+    open_rows(port, block, 0, 1, 1, 0, 0)
     NodeBlock(block).block.clock = 5
     release(block)
 

@@ -1,16 +1,16 @@
-"""Ports over all interleavings: order, claims, wrap-around, slices, room."""
+"""Ports over all interleavings: order, wrap-around, slices, room."""
 
 import pytest
 from tests.node.explore import planted
 
 from headrace.node.port import (
-    BARRIER,
     END,
     MARKER,
     ROWS,
+    SPLIT,
     WATERMARK,
+    Mark,
     Slice,
-    claim_consumer,
     close_rows,
     consume,
     has_room,
@@ -18,22 +18,15 @@ from headrace.node.port import (
     open_rows,
     peek,
     pending,
-    pop,
     publish_rows,
-    push,
     push_mark,
-    push_rows,
-    release_consumer,
-    release_producer,
     room_wanted,
-    try_push,
     want_room,
 )
-from headrace.stage.clock import NEVER
 from headrace.stage.memory.atomics import load_relaxed, pause, store_release
-from headrace.stage.memory.records import array, i64, interpreted, line, record
+from headrace.stage.memory.records import array, compiled, i64, interpreted, line, record
 
-KINDS = (ROWS, WATERMARK, BARRIER, MARKER, END)
+KINDS = (ROWS, WATERMARK, SPLIT, MARKER, END)
 
 
 @record
@@ -43,6 +36,20 @@ class Rows:
     values: array(i64, 8) = line()
 
 
+def give_mark(port, kind, serial, value):
+    """A mark that says one thing."""
+    return push_mark(port, kind, serial, value, 0, 0, 0)
+
+
+@compiled
+def pop(port, got):
+    """Peek and consume all of it."""
+    found = peek(port, got)
+    if found:
+        consume(port, got, got.last - got.first)
+    return found
+
+
 # ---- one thread ----------------------------------------------------------------------------
 
 
@@ -50,34 +57,35 @@ def test_a_port_keeps_order_and_capacity():
     port, got = new_port(2), Slice.allocate()
     assert not pop(port, got)
     for turn in range(5):
-        assert push_rows(port, 64, 3, 7, turn, 100) and push_mark(port, BARRIER, turn, 9)
-        assert not push_mark(port, END, turn, 0) and not has_room(port)
+        assert open_rows(port, 64, 3, 7, 7, turn, 5) and push_mark(port, SPLIT, turn, 9, 1, 2, 3)
+        assert not give_mark(port, END, turn, 0) and not has_room(port)
         assert pending(port) == 5
         assert peek(port, got)
-        assert (got.kind, got.block, got.first, got.last, got.serial, got.value) == (
-            ROWS, 64, 3, 7, turn, 100,
-        )  # fmt: skip
+        assert (got.kind, got.block, got.first, got.last) == (ROWS, 64, 3, 7)
+        assert (got.serial, got.due) == (turn, 5)
         assert consume(port, got, 1) == 0 and peek(port, got) and (got.first, got.last) == (4, 7)
         assert consume(port, got, 3) == 64
-        assert pop(port, got) and (got.kind, got.value, got.block) == (BARRIER, 9, 0)
+        assert peek(port, got) and (got.kind, got.block) == (SPLIT, 0)
+        mark = Mark(got.mark)
+        assert (mark.kind, mark.serial, mark.value) == (SPLIT, turn, 9)
+        assert (mark.channel, mark.ended, mark.due) == (1, 2, 3)
+        assert consume(port, got, 0) == 0
         assert not pop(port, got) and pending(port) == 0
 
 
 def test_a_slice_is_cut_off_and_the_producer_goes_on():
     port, got = new_port(2), Slice.allocate()
-    assert not publish_rows(port, 1, 0)
-    assert open_rows(port, 64, 0, 0, 4, 0, NEVER)
+    assert not publish_rows(port, 1)
+    assert open_rows(port, 64, 0, 0, 4, 0, 0)
     assert not peek(port, got)
-    assert publish_rows(port, 2, 20) and peek(port, got)
-    assert (got.first, got.last, got.value, got.whole) == (0, 2, 20, 0)
-    assert publish_rows(port, 1, 30)
+    assert publish_rows(port, 2) and peek(port, got)
+    assert (got.first, got.last, got.whole) == (0, 2, 0)
+    assert publish_rows(port, 1)
     assert consume(port, got, 2) == 0
-    assert peek(port, got) and (got.first, got.last, got.value) == (2, 3, 30)
+    assert peek(port, got) and (got.first, got.last) == (2, 3)
     assert consume(port, got, 1) == 0 and not peek(port, got)
-    assert publish_rows(port, 0, 31) and peek(port, got)  # a watermark alone
-    assert (got.first, got.last, got.value) == (3, 3, 31) and consume(port, got, 0) == 0
-    assert not publish_rows(port, 2, 50)  # beyond the limit
-    assert publish_rows(port, 1, 40) and not publish_rows(port, 0, 41)
+    assert not publish_rows(port, 2)  # beyond the limit
+    assert publish_rows(port, 1) and not publish_rows(port, 0)
     assert peek(port, got) and got.whole and consume(port, got, 1) == 64
     assert not peek(port, got) and pending(port) == 0
 
@@ -85,9 +93,9 @@ def test_a_slice_is_cut_off_and_the_producer_goes_on():
 @pytest.mark.parametrize("how", ["mark", "close"])
 def test_an_open_slice_ends_before_its_limit(how):
     port, got = new_port(2), Slice.allocate()
-    assert open_rows(port, 64, 0, 1, 4, 0, 10) and pop(port, got) and not got.whole
-    close_rows(port) if how == "close" else push_mark(port, END, 1, 0)
-    assert not publish_rows(port, 1, 20)
+    assert open_rows(port, 64, 0, 1, 4, 0, 0) and pop(port, got) and not got.whole
+    close_rows(port) if how == "close" else give_mark(port, END, 1, 0)
+    assert not publish_rows(port, 1)
     assert peek(port, got) and got.first == got.last == 1 and consume(port, got, 0) == 64
 
 
@@ -101,18 +109,25 @@ def test_a_capacity_that_is_no_power_of_two_is_refused():
 
 def send_all(port, kinds):
     for i in range(len(kinds)):
-        block = 64 if kinds[i] == ROWS else 0
-        last = 1 if kinds[i] == ROWS else 0
-        while not push(port, kinds[i], block, 0, last, last, i, 10 + i):
+        while not send_one(port, kinds[i], i):
             pause()
+
+
+@compiled
+def send_one(port, kind, serial):
+    if kind == ROWS:
+        return open_rows(port, 64, 0, 1, 1, serial, 0)
+    return push_mark(port, kind, serial, 10 + serial, 0, 0, 0)
 
 
 def receive_all(port, got, count):
     seen = []
     while len(seen) < count:
-        found = pop(port, got)
+        found = peek(port, got)
         if found:
-            seen.append((got.kind, got.serial, got.value))
+            value = 0 if got.kind == ROWS else Mark(got.mark).value
+            seen.append((got.kind, got.serial, value))
+            consume(port, got, got.last - got.first)
         else:
             pause()
     return seen
@@ -121,7 +136,7 @@ def receive_all(port, got, count):
 def one_to_one(capacity, kinds, **bugs):
     port, got = new_port(capacity), Slice.allocate()
     send, receive = interpreted(send_all, **bugs), interpreted(receive_all, **bugs)
-    expected = [(kind, i, 10 + i) for i, kind in enumerate(kinds)]
+    expected = [(kind, i, 0 if kind == ROWS else 10 + i) for i, kind in enumerate(kinds)]
 
     def check(results):
         assert results[1] == expected, f"received {results[1]}"
@@ -134,9 +149,10 @@ def test_all_kinds_keep_their_order(explored, capacity):
     explored(f"a port of {capacity}", *one_to_one(capacity, KINDS))
 
 
-def test_relaxed_publish_is_found(found):
+@pytest.mark.parametrize("push", [open_rows, push_mark])
+def test_relaxed_publish_is_found(found, push):
     bug = planted(push, 'store_release(port, "tail"', 'store_relaxed(port, "tail"')
-    failures = found(*one_to_one(2, KINDS[:3], push=bug))
+    failures = found(*one_to_one(2, KINDS[:3], **{push.__name__: bug}))
     # x86 keeps the order of stores, so only the weak model can tell.
     assert set(failures) == {"weak"} and "races" in failures["weak"]
 
@@ -150,113 +166,20 @@ def test_giving_back_a_place_too_early_is_found(found):
     """The head moves on before the descriptor was read."""
     bug = planted(
         peek,
-        "    slice.kind = slot.kind\n",
-        '    store_release(port, "head", head + 1)\n    slice.kind = slot.kind\n',
+        "    slice.kind = place.kind\n",
+        '    store_release(port, "head", head + 1)\n    slice.kind = place.kind\n',
     )
     other = planted(consume, '    store_release(port, "head", head + 1)\n', "")
     failures = found(*one_to_one(1, KINDS[:3], peek=bug, consume=other))
     assert set(failures) == {"sc", "tso", "weak"}
 
 
-# ---- all interleavings: claims -------------------------------------------------------------
-
-
-def send_in_turns(port, producer, count):
-    for i in range(count):
-        while not try_push(port, MARKER, 0, 0, 0, 0, i, producer):
-            pause()
-
-
-def receive_in_turns(port, got, total):
-    """(position, producer, serial) of what this consumer took out."""
-    seen = []
-    while True:
-        received = load_relaxed(port, "received")
-        if received >= total:
-            return seen
-        sent = load_relaxed(port, "sent")
-        claimed = claim_consumer(port) if sent != received else False
-        if claimed:
-            head = load_relaxed(port, "head")
-            found = pop(port, got)
-            release_consumer(port)
-            if found:
-                seen.append((head, got.value, got.serial))
-                continue
-        pause()
-
-
-def in_turns(capacity, producers, consumers, count, **bugs):
-    port = new_port(capacity)
-    send, receive = interpreted(send_in_turns, **bugs), interpreted(receive_in_turns, **bugs)
-    slices = [Slice.allocate() for _ in range(consumers)]
-    total = producers * count
-    bodies = [lambda p=p: send(port, p, count) for p in range(producers)]
-    bodies += [lambda got=got: receive(port, got, total) for got in slices]
-
-    def check(results):
-        seen = sorted(thing for result in results[producers:] for thing in result)
-        assert [position for position, _, _ in seen] == list(range(total)), f"took {seen}"
-        for producer in range(producers):
-            serials = [serial for _, p, serial in seen if p == producer]
-            assert serials == list(range(count)), f"took {seen}"
-
-    return bodies, check
-
-
-@pytest.mark.parametrize(
-    ("capacity", "producers", "consumers", "count"),
-    [
-        (1, 2, 1, 1),
-        (2, 2, 1, 1),
-        (1, 1, 2, 1),
-        (1, 2, 1, 2),
-        (1, 1, 2, 2),
-        pytest.param(1, 2, 2, 1, marks=pytest.mark.soak),  # takes as long as all others together
-    ],
-)
-def test_producers_and_consumers_take_turns(explored, capacity, producers, consumers, count):
-    what = f"a port of {capacity}, claimed by {producers} producers and {consumers} consumers"
-    small = (producers + consumers) * count * capacity < 4
-    models = ("weak", "tso", "sc") if small else ("sc",)
-    explored(what, *in_turns(capacity, producers, consumers, count), models)
-
-
-def test_missing_unlock_is_found(found):
-    """Streams fig. 3 as printed: push returns true without prodUnlock()."""
-    bug = planted(
-        try_push,
-        "    release_producer(port)\n    return pushed",
-        "    if pushed:\n        return True\n    release_producer(port)\n    return False",
-    )
-    failures = found(*in_turns(2, 2, 1, 1, try_push=bug))
-    assert set(failures) == {"sc", "tso", "weak"}
-    assert all(failure.startswith("deadlock") for failure in failures.values())
-
-
-@pytest.mark.parametrize("released", [release_producer, release_consumer])
-def test_relaxed_unlock_is_found(found, released):
-    bug = planted(released, "store_release", "store_relaxed")
-    two = (2, 1) if released is release_producer else (1, 2)
-    failures = found(*in_turns(1, *two, 1, **{released.__name__: bug}))
-    assert set(failures) == {"weak"}
-
-
-def test_claims_without_a_swap_are_found(found):
-    bug = planted(
-        claim_consumer,
-        'return cas(port, "consuming", 0, 1)',
-        'store_release(port, "consuming", 1)\n    return True',
-    )
-    assert set(found(*in_turns(1, 1, 2, 1, claim_consumer=bug))) == {"sc", "tso", "weak"}
-
-
 # ---- all interleavings: slices -------------------------------------------------------------
 
 
 def fill_slices(port, rows, sizes):
-    """Row k has the time k + 1; the watermark after k rows is k. Marks end it."""
-    while not open_rows(port, 64, 0, 0, sum(sizes), 0, NEVER):
+    """Row k has the value k + 1. A mark ends it."""
+    while not open_rows(port, 64, 0, 0, sum(sizes), 0, 0):
         pause()
     done = 0
     for i in range(len(sizes)):
@@ -264,35 +187,27 @@ def fill_slices(port, rows, sizes):
         for _ in range(size):
             rows.values[done] = done + 1
             done += 1
-        publish_rows(port, size, done)
-    while not push_mark(port, END, 1, 0):
+        publish_rows(port, size)
+    while not push_mark(port, END, 1, 0, 0, 0, 0):
         pause()
 
 
-def read_slices(port, got, rows, total):
-    """(first, last) of each slice. A row that the watermark has overtaken is an error."""
+def read_slices(port, got, rows):
+    """(first, last) of each slice."""
     seen = []
-    watermark = NEVER
     while True:
         found = peek(port, got)
         if not found:
             pause()
             continue
         if got.kind == END:
-            break
+            return seen
         first, last = got.first, got.last
         for row in range(first, last):
-            time = rows.values[row]
-            if time != row + 1:
+            if rows.values[row] != row + 1:
                 raise ValueError("a row was read before it was written")
-            if time <= watermark:
-                raise ValueError("a row is late that was not")
-        watermark = got.value
         seen.append((first, last))
         consume(port, got, last - first)
-    if watermark != total:
-        raise ValueError("the last watermark is lost")
-    return seen
 
 
 def slices(capacity, sizes, **bugs):
@@ -307,8 +222,7 @@ def slices(capacity, sizes, **bugs):
         assert [first for first, _ in seen] == bounds[:-1], f"slices {seen}"
         assert bounds[-1] == sum(sizes), f"slices {seen}"
 
-    total = sum(sizes)
-    bodies = [lambda: fill(port, rows, sizes), lambda: read(port, got, rows, total)]
+    bodies = [lambda: fill(port, rows, sizes), lambda: read(port, got, rows)]
     return bodies, check, ways
 
 
@@ -319,45 +233,33 @@ def test_slices_grow_until_they_are_taken(explored, capacity):
     assert ways == {((0, 3),), ((0, 1), (1, 3))}  # cut or not
 
 
-def test_the_watermark_read_after_the_row_count_is_found(found):
-    bug = planted(
-        peek,
-        '    value = load_acquire(slot, "value")\n    last = load_acquire(slot, "last")\n',
-        '    last = load_acquire(slot, "last")\n    value = load_acquire(slot, "value")\n',
-    )
-    failures = found(*slices(2, (1, 1), peek=bug)[:2])
-    assert set(failures) == {"sc", "tso", "weak"}
-    assert "late" in failures["sc"]
-
-
-def test_the_watermark_published_before_the_rows_is_found(found):
-    bug = planted(
-        publish_rows,
-        '    store_release(slot, "last", last)\n    store_release(slot, "value", watermark)\n',
-        '    store_release(slot, "value", watermark)\n    store_release(slot, "last", last)\n',
-    )
-    assert set(found(*slices(2, (1, 1), publish_rows=bug)[:2])) == {"sc", "tso", "weak"}
-
-
 def test_rows_published_relaxed_are_found(found):
-    bug = planted(publish_rows, 'store_release(slot, "last"', 'store_relaxed(slot, "last"')
+    bug = planted(publish_rows, 'store_release(place, "last"', 'store_relaxed(place, "last"')
     assert set(found(*slices(2, (1, 1), publish_rows=bug)[:2])) == {"weak"}
 
 
-def test_closing_before_the_last_watermark_is_found(found):
-    """The descriptor leaves the ring, and the watermark after its last row is never read."""
+def test_the_end_read_before_the_close_is_found(found):
+    """The descriptor leaves the ring, and its last row is never read."""
     bug = planted(
         peek,
-        '    closed = load_acquire(slot, "closed")\n'
-        '    value = load_acquire(slot, "value")\n'
-        '    last = load_acquire(slot, "last")\n',
-        '    value = load_acquire(slot, "value")\n'
-        '    last = load_acquire(slot, "last")\n'
-        '    closed = load_acquire(slot, "closed")\n',
+        '    closed = load_acquire(place, "closed")\n    last = load_acquire(place, "last")\n',
+        '    last = load_acquire(place, "last")\n    closed = load_acquire(place, "closed")\n',
     )
     failures = found(*slices(1, (1, 1), peek=bug)[:2])
     assert set(failures) == {"sc", "tso", "weak"}
-    assert "lost" in failures["sc"]
+
+
+def test_closing_before_the_last_row_is_found(found):
+    bug = planted(
+        publish_rows,
+        '    store_release(place, "last", last)\n'
+        "    if last == place.limit:\n"
+        '        store_release(place, "closed", 1)\n',
+        "    if last == place.limit:\n"
+        '        store_release(place, "closed", 1)\n'
+        '    store_release(place, "last", last)\n',
+    )
+    assert set(found(*slices(2, (1, 1), publish_rows=bug)[:2])) == {"sc", "tso", "weak"}
 
 
 # ---- all interleavings: room ---------------------------------------------------------------
@@ -371,7 +273,7 @@ class Bell:
 def send_or_wait(port, bell, count):
     """A producer that sleeps when the port is full, until the consumer rings."""
     for i in range(count):
-        while not push_mark(port, MARKER, i, 0):
+        while not push_mark(port, MARKER, i, 0, 0, 0, 0):
             roomy = want_room(port)
             if not roomy:
                 while load_relaxed(bell, "rung") == 0:

@@ -56,7 +56,7 @@ class Written:
         """A run that adds rows to the block."""
         assert self.ready_to_write(None, self.output, serial)
         self.block.block.rows += rows
-        self.publish(None, self.output, serial)
+        self.publish(None, self.output, serial, 0)
 
     def mark(self):
         assert self.has_places(None, self.output)
@@ -175,11 +175,11 @@ def write_and_end(port, output, bell, sizes):
     output.open = 1
     ready_near(None, 1)
     for i in range(1, len(sizes)):
-        publish_rows(port, sizes[i], 0)
+        publish_rows(port, sizes[i])
         ready_near(None, 1)
     while not has_places(None, output):
         await_bell(bell)
-    push_mark(port, END, 0, 0)
+    push_mark(port, END, 0, 0, 0, 0, 0)
     ready_near(None, 1)
 
 

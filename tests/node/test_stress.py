@@ -17,9 +17,8 @@ from headrace.node.parking import Lot, leave, park, prepare, wake_all, wake_one
 from headrace.node.pool import adopt, available, give, new_pool, take
 from headrace.node.port import (
     MARKER,
+    Mark,
     Slice,
-    claim_consumer,
-    claim_producer,
     close_rows,
     consume,
     new_port,
@@ -27,12 +26,10 @@ from headrace.node.port import (
     peek,
     publish_rows,
     push_mark,
-    release_consumer,
-    release_producer,
 )
 from headrace.node.readers import release, retain
-from headrace.stage.clock import NEVER
 from headrace.stage.memory.atomics import (
+    cas,
     fetch_add,
     load_acquire,
     load_relaxed,
@@ -89,24 +86,24 @@ class Side:
     filled: i64
     next: i64  # the value of the next row
     blocks: i64
-    watermark: i64
     marks: i64
+    claimed: i64 = line()  # by a worker
 
 
 @compiled
 def produce(port, pool, side, flags, seed, rounds):
-    """Claim the producer's end, write a few rows, publish them, let go."""
+    """Claim the producer's unit, write a few rows, publish them, let go."""
     for i in range(rounds):
         if load_relaxed(flags, "stop") != 0:
             return
-        if not claim_producer(port):
+        if not cas(side, "claimed", 0, 1):
             pause()
             continue
         seed = (seed * 1103515245 + 12345) % (1 << 31)
         make_rows(port, pool, side, 1 + seed // 7 % 5)
-        if seed // 64 % 13 == 0 and push_mark(port, MARKER, side.next, side.next):
+        if seed // 64 % 13 == 0 and push_mark(port, MARKER, side.next, side.next, 0, 0, 0):
             side.marks += 1
-        release_producer(port)
+        store_release(side, "claimed", 0)
 
 
 @compiled
@@ -120,12 +117,11 @@ def make_rows(port, pool, side, wanted):
     rows = Shelf(side.block).rows
     for k in range(count):
         rows[side.filled + k] = side.next + k
-    published = publish_rows(port, count, side.next + count - 1)
+    published = publish_rows(port, count)
     if not published:
         retain(side.block, 1)
         first, last = side.filled, side.filled + count
-        watermark = side.next + count - 1
-        if not open_rows(port, side.block, first, last, CAPACITY, side.blocks, watermark):
+        if not open_rows(port, side.block, first, last, CAPACITY, side.blocks, 0):
             release(side.block)  # the rows are not published: written again next time
             return
     side.next += count
@@ -141,13 +137,13 @@ def receive(port, side, got, flags, seed, rounds):
     for i in range(rounds):
         if load_relaxed(flags, "stop") != 0:
             return
-        if not claim_consumer(port):
+        if not cas(side, "claimed", 0, 1):
             pause()
             continue
         seed = (seed * 1103515245 + 12345) % (1 << 31)
         if peek(port, got) and not take_slice(port, side, got, seed):
             store_relaxed(flags, "trouble", 1)
-        release_consumer(port)
+        store_release(side, "claimed", 0)
 
 
 @compiled
@@ -155,7 +151,7 @@ def take_slice(port, side, got, seed):
     """Check a slice, and consume it or a part of it."""
     fine = True
     if got.kind == MARKER:
-        fine = got.value == side.next
+        fine = Mark(got.mark).value == side.next
         side.marks += 1
         consume(port, got, 0)
         return fine
@@ -165,11 +161,9 @@ def take_slice(port, side, got, seed):
     rows = Shelf(got.block).rows
     for k in range(count):
         value = rows[got.first + k]
-        if value != side.next or value <= side.watermark:
+        if value != side.next:
             fine = False
         side.next += 1
-    if got.first + count == got.last:
-        side.watermark = max(side.watermark, got.value)
     block = consume(port, got, count)
     if block != 0:
         side.blocks += 1
@@ -184,7 +178,6 @@ def test_ports_pools_and_readers(producers, consumers, capacity):
     for i in range(6):
         assert adopt(pool, shelves[i].address)
     sender, receiver = Side.allocate(), Side.allocate()
-    receiver.watermark = NEVER
     slices = [Slice.allocate() for _ in range(consumers)]
     produce(port, pool, sender, flags, 1, 0)
     receive(port, receiver, slices[0], flags, 1, 0)
@@ -203,7 +196,6 @@ def test_ports_pools_and_readers(producers, consumers, capacity):
         if peek(port, slices[0]):
             assert take_slice(port, receiver, slices[0], 64)
     assert (receiver.next, receiver.marks) == (sender.next, sender.marks)
-    assert receiver.watermark == sender.next - 1
     assert available(pool) == 6 and [shelves[i].block.readers for i in range(6)] == [0] * 6
 
 

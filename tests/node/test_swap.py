@@ -32,9 +32,9 @@ class StandIn(SimpleNamespace):
 
 def swapping(small, until_adopted=NodeEngine._move_until_adopted):
     """The body of a thread that puts another scheduler in force."""
-    life, scheduler = small.life, Near(small.count, len(small.workers))
+    mode, scheduler = small.mode, Near(small.count, len(small.workers))
     new, mover = small.new_hooks(scheduler), small.new_worker(CONTROL)
-    waking, changing = life.of(wake_everybody), life.of(put_in_force)
+    waking, changing = mode.of(wake_everybody), mode.of(put_in_force)
     use, move = interpreted(NodeEngine.use), interpreted(NodeEngine._move)
     until = interpreted(until_adopted, time=SLEEPING)
     engine = StandIn(
@@ -50,11 +50,11 @@ def swapping(small, until_adopted=NodeEngine._move_until_adopted):
         _control=small.new_worker(CONTROL),
         _threads=[1],
         hosts=SimpleNamespace(engine_entered=nullcontext),
-        life=SimpleNamespace(
+        mode=SimpleNamespace(
             put_in_force=lambda desk, hooks: changing(small.record.workers, hooks),
-            adopt=life.of(adopt),
-            proposed=life.of(ask_hook),
-            list_unit=life.of(list_unit),
+            adopt=mode.of(adopt),
+            proposed=mode.of(ask_hook),
+            list_unit=mode.of(list_unit),
             wake_all=lambda record: waking(small.record),
         ),
     )
@@ -103,7 +103,7 @@ def test_what_the_host_lists_meanwhile_is_not_lost(explored):
 def asleep(**bugs):
     """A worker that may sleep when there is another scheduler, which nobody tells it."""
     small = SmallEngine(**bugs)
-    new, change = small.new_hooks(Near(1, 1)), small.life.of(put_in_force)
+    new, change = small.new_hooks(Near(1, 1)), small.mode.of(put_in_force)
     sending = from_host(small)
 
     def change_and_send():
@@ -162,7 +162,7 @@ def test_a_look_without_an_update_is_found(found):
 
 def suspending(small, workers):
     """The body of a thread that lets only some workers run."""
-    let = small.life.of(let_work)
+    let = small.mode.of(let_work)
     return lambda: let(small.record, workers)
 
 
@@ -184,7 +184,7 @@ def stopped(**bugs):
     changes with each turn would make as many states."""
     small = SmallEngine(workers=2, **{"sit_out": NOT_RINGING, **bugs})
     small.record.active = 1
-    stop = small.life.of(stop_all)
+    stop = small.mode.of(stop_all)
 
     def check(results):
         assert small.record.bench.sleepers == 0

@@ -18,10 +18,10 @@ from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 import headrace as hr
 from headrace.node import building, engine
 from headrace.node.histogram import Histogram
-from headrace.node.life import Life
+from headrace.node.mode import Mode
 from headrace.node.passing import run_sink
 from headrace.node.port import END, MARKER, new_port, pending, push_mark
-from headrace.node.unit import FINISH, HOST, STARVED, Edge, QueryRecord, Unit
+from headrace.node.unit import FINISH, HOST, STARVED, Edge, QueryRecord, Run, Unit
 from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
@@ -87,8 +87,8 @@ def test_kernels_that_stall(seed, how, monkeypatch):
             time.sleep(random.number(0, 3) / 1000)
         return call(address, argument)
 
-    slow = Life(False, call=stalling, MARKER_PERIOD=random.pick([100_000, 5_000_000]))
-    monkeypatch.setattr(engine, "_life", lambda compiled: slow)
+    slow = Mode(False, call=stalling, MARKER_PERIOD=random.pick([100_000, 5_000_000]))
+    monkeypatch.setattr(engine, "_mode", lambda compiled: slow)
     with scheduled(how):
         if _compare(random, compiled=False, most_rows=25):
             count("random pipelines with stalls in their kernels")
@@ -103,8 +103,8 @@ def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):
             time.sleep(0.002)
         return call(address, argument)
 
-    random, slow = Seeded(1), Life(False, call=stalling)
-    monkeypatch.setattr(engine, "_life", lambda compiled: slow)
+    random, slow = Seeded(1), Mode(False, call=stalling)
+    monkeypatch.setattr(engine, "_mode", lambda compiled: slow)
     monkeypatch.setattr(building, "RING", 2)
     monkeypatch.setattr(building, "SPLIT_BLOCKS", 1)
     numbers = list(range(300))
@@ -135,18 +135,20 @@ def test_many_windows_are_open_at_once(compiled, bound):
 
 def test_a_sink_ends_with_the_last_of_its_inputs():
     """What comes on one edge keeps no other one waiting, and the host hears of the end once."""
-    life, unit, edges = Life(False), Unit.allocate(), Edge.allocate(2)
+    mode, unit, edges = Mode(False), Unit.allocate(), Edge.allocate(2)
     ports, query, markers = [new_port(2), new_port(2)], QueryRecord.allocate(), Histogram.allocate()
     for edge, port in zip(edges_of(edges), ports, strict=True):
         edge.port = port.address
+    under_way = Run.allocate()
     unit.query, unit.edges, unit.edge_count = query.address, edges.address, 2
+    unit.run = under_way.address
     unit.markers, unit.turn = markers.address, 1
-    run = life.of(run_sink)
-    push_mark(ports[0], MARKER, 0, 0)
-    push_mark(ports[1], END, 0, 0)
+    run = mode.of(run_sink)
+    push_mark(ports[0], MARKER, 0, 0, 0, 0, 0)
+    push_mark(ports[1], END, 0, 0, 0, 0, 0)
     assert run(None, unit) == STARVED and markers.count == 1
-    push_mark(ports[0], END, 0, 0)
-    assert (run(None, unit), unit.request) == (HOST, FINISH)
+    push_mark(ports[0], END, 0, 0, 0, 0, 0)
+    assert (run(None, unit), under_way.request) == (HOST, FINISH)
     assert run(None, unit) == STARVED
     assert [pending(port) for port in ports] == [0, 0]
 

@@ -63,8 +63,8 @@ class Engine:
         """Another number of shards: they leave their state, others take it over."""
         moving = str(self.folder / f"moved-{len(self.counted)}")
         self.use(Shipment(**self._values, shards=self.shipment.shards, moving=moving))
-        end, letters = self.batch()
-        assert not letters
+        end, messages = self.batch()
+        assert not messages
         keyed._cached.clear()
         self.begin(shards, moved=moving, start=end)
 
@@ -74,39 +74,39 @@ class Engine:
         return end, self.reader.partitions(self.offset, end)
 
     def batch(self, planned=None):
-        """(the end of the next batch, its letters as they come to the driver)."""
+        """(the end of the next batch, its messages as they come to the driver)."""
         end, tasks = planned or self.plan()
-        letters = [
-            letter
+        messages = [
+            message
             for task in tasks
             for given in self.reader.read(task)
-            for letter in from_columns(column.to_pylist() for column in given.columns)
+            for message in from_columns(column.to_pylist() for column in given.columns)
         ]
         for level in range(len(self.shipment.levels)):
-            letters = list(self._level(level, end["batch"], letters))
-        return end, letters
+            messages = list(self._level(level, end["batch"], messages))
+        return end, messages
 
-    def _level(self, level, batch, letters):
-        random.Random(1).shuffle(letters)
+    def _level(self, level, batch, messages):
+        random.Random(1).shuffle(messages)
         for shard, label in enumerate(self.shipment.labels):
             query = f"query of {self.first}"
             state = shard_state(self.shipment, query, level, shard, batch - self.first)
-            given = [letter for letter in letters if letter.shard == label]
+            given = [message for message in messages if message.shard == label]
             yield from keyed.KeyedLevel(self.shipment, level, state).handle(shard, given)
 
-    def commit(self, end, letters):
+    def commit(self, end, messages):
         self.offset = end
         times = {}
-        for letter in letters:
-            if letter.kind == RESULT:
-                found = self.rows[self.names[letter.port]]
-                found.extend(r for b in unpack(letter.payload) for r in rows_of(b))
-            elif letter.kind == TIMES:
-                channel, largest = json.loads(letter.payload)
-                times.setdefault(letter.port, {})[channel] = largest
-        staged = [letter for letter in letters if letter.kind == MESSAGE]
+        for message in messages:
+            if message.kind == RESULT:
+                found = self.rows[self.names[message.port]]
+                found.extend(r for b in unpack(message.payload) for r in rows_of(b))
+            elif message.kind == TIMES:
+                channel, largest = json.loads(message.payload)
+                times.setdefault(message.port, {})[channel] = largest
+        staged = [message for message in messages if message.kind == MESSAGE]
         self.sinks.commit(self.shipment.batch_name(end["batch"]), staged)
-        self.counted.append([json.loads(x.payload) for x in letters if x.kind == METRICS])
+        self.counted.append([json.loads(x.payload) for x in messages if x.kind == METRICS])
         write_times(self.times, end["batch"], times)
 
     @property

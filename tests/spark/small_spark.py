@@ -137,8 +137,8 @@ class _Query:
                         continue
                     line = json.dumps({"batchTimestampMs": time.time_ns() // 1_000_000})
                     self._offsets.write(number, ["v1", line, json.dumps(end)])
-                letters = self._letters(number, start, end)
-                table = pa.Table.from_batches([to_record_batch(letters)])
+                messages = self._letters(number, start, end)
+                table = pa.Table.from_batches([to_record_batch(messages)])
                 self._commit(SimpleNamespace(toArrow=lambda table=table: table), number)
                 self._commits.write(number, ["v1", "{}"])
                 number, start, end = number + 1, end, None
@@ -160,17 +160,17 @@ class _Query:
 
     def _letters(self, number, start, end):
         given = [
-            letter
+            message
             for task in self._reader.partitions(start, end)
             for batch in self._reader.read(task)
-            for letter in from_columns(column.to_pylist() for column in batch.columns)
+            for message in from_columns(column.to_pylist() for column in batch.columns)
         ]
         for level in range(len(self._shipment.levels)):
             given = [x for shard in self._shards(level, number, given) for x in shard]
         return given
 
-    def _shards(self, level, number, letters):
+    def _shards(self, level, number, messages):
         for shard, label in enumerate(self._shipment.labels):
             state = shard_state(self._shipment, self._id, level, shard, number)
-            mine = [letter for letter in letters if letter.shard == label]
+            mine = [message for message in messages if message.shard == label]
             yield keyed.KeyedLevel(self._shipment, level, state).handle(shard, mine)

@@ -15,7 +15,7 @@ from tests.spark.shards import Engine
 
 import headrace as hr
 from headrace.plan.errors import DataError, SourceChanged, StateError
-from headrace.spark import batches, files, keyed, moving, planning, temporary, told_times
+from headrace.spark import batches, files, keyed, moving, planning, reported_times, temporary
 from headrace.spark.checkpoint import Checkpoint
 from headrace.spark.ends import Ends, drop_torn
 from headrace.spark.errors import SparkError, carried
@@ -67,10 +67,10 @@ def check_damages(path: Path, read):
 def raised(engine):
     """Run a batch, and raise what a shard says."""
     keyed._cached.clear()
-    _, letters = engine.batch()
-    for letter in letters:
-        if letter.kind == ERROR:
-            raise carried(letter.payload)
+    _, messages = engine.batch()
+    for message in messages:
+        if message.kind == ERROR:
+            raise carried(message.payload)
 
 
 @pytest.mark.parametrize("kind", ["*.snapshot", "*.json"])
@@ -136,22 +136,25 @@ def test_foreign_names_in_a_state_folder(tmp_path):
 def test_times_that_are_damaged(tmp_path):
     planning.write_times(tmp_path, 3, {"s": {"c": 5}})
     check_damages(tmp_path / "3.json", lambda: planning.read_times(tmp_path, 3))
-    told_times.tell(tmp_path / "told", 3, "s", "c", "0", 7)
+    reported_times.tell(tmp_path / "told", 3, "s", "c", "0", 7)
     (path,) = (tmp_path / "told").glob("*/3/*.json")
     for damage in damages(path.read_bytes()):
         path.write_bytes(damage)
         with pytest.raises(StateError, match="is damaged"):
-            told_times.told_before(tmp_path / "told", 9)
+            reported_times.reported_before(tmp_path / "told", 9)
 
 
 def test_each_source_keeps_its_last_time(tmp_path):
     """However long it is silent while others tell theirs; what lies ahead is forgotten."""
-    told_times.tell(tmp_path, 1, "silent", "rows", "0", 100)
+    reported_times.tell(tmp_path, 1, "silent", "rows", "0", 100)
     for batch in range(1, 30):
-        told_times.tell(tmp_path, batch, "other", "rows", "0", batch)
-    assert told_times.told_before(tmp_path, 30) == {"silent": {"rows": 100}, "other": {"rows": 29}}
-    told_times.forget_from(tmp_path, 29)
-    assert told_times.told_before(tmp_path, 30)["other"] == {"rows": 28}
+        reported_times.tell(tmp_path, batch, "other", "rows", "0", batch)
+    assert reported_times.reported_before(tmp_path, 30) == {
+        "silent": {"rows": 100},
+        "other": {"rows": 29},
+    }
+    reported_times.forget_from(tmp_path, 29)
+    assert reported_times.reported_before(tmp_path, 30)["other"] == {"rows": 28}
 
 
 def test_what_was_agreed_is_damaged(tmp_path):

@@ -27,9 +27,9 @@ def results(reader, tasks):
         row
         for task in tasks
         for given in reader.read(task)
-        for letter in from_columns(column.to_pylist() for column in given.columns)
-        if letter.kind == RESULT
-        for batch in unpack(letter.payload)
+        for message in from_columns(column.to_pylist() for column in given.columns)
+        if message.kind == RESULT
+        for batch in unpack(message.payload)
         for row in rows_of(batch)
     ]
 

@@ -15,7 +15,7 @@ from tests.spark import pipelines
 import headrace as hr
 from headrace import col
 from headrace.plan.errors import DataError, PipelineError
-from headrace.spark import told_times
+from headrace.spark import reported_times
 
 OPTIONS = {"compiled": False, "shards": 2}
 
@@ -318,7 +318,7 @@ def test_told_times(tmp_path):
     """The last batch that has some counts; a few stay."""
     for batch in (1, 2, 3, 5, 6, 9):
         for task in ("0", "1"):
-            told_times.tell(tmp_path, batch, "s", "rows", task, batch * 10 + int(task))
-    assert told_times.told_before(tmp_path, 9) == {"s": {"rows": 61}}
-    assert told_times.told(tmp_path, 9) == {"s": {"rows": 91}}
-    assert told_times.told(tmp_path, 2) == {}
+            reported_times.tell(tmp_path, batch, "s", "rows", task, batch * 10 + int(task))
+    assert reported_times.reported_before(tmp_path, 9) == {"s": {"rows": 61}}
+    assert reported_times.told(tmp_path, 9) == {"s": {"rows": 91}}
+    assert reported_times.told(tmp_path, 2) == {}

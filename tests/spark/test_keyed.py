@@ -115,8 +115,8 @@ def test_state_that_was_lost_is_an_error(tmp_path):
     keyed._cached.clear()
     for path in (snapshot, listed):
         path.unlink()
-        _, letters = engine.batch()
-        (told,) = [carried(x.payload) for x in letters if x.kind == ERROR]
+        _, messages = engine.batch()
+        (told,) = [carried(x.payload) for x in messages if x.kind == ERROR]
         assert isinstance(told, StateError)
         assert f"lacks {path}" in str(told) and "fix: restore" in str(told)
 
@@ -150,9 +150,9 @@ def test_what_is_counted(tmp_path):
     engine = Engine([totals], tmp_path, 30, 2)
     counts = Counts()
     while not engine.has_ended:
-        end, letters = engine.batch()
-        engine.commit(end, letters)
-        counts.add(letter for letter in letters if letter.kind == METRICS)
+        end, messages = engine.batch()
+        engine.commit(end, messages)
+        counts.add(message for message in messages if message.kind == METRICS)
     progress = counts.progress("running", 1.0, ["lines"], engine.names)
     assert (progress.rows_in, progress.rows_out) == (99, 99)
     assert progress.operators["lines"]["skipped"] == 1

@@ -1,4 +1,4 @@
-"""Random Arrow batches of every type, what should come back of them, and the two lives of code."""
+"""Random Arrow batches of every type, what should come back of them, and the two modes of code."""
 
 import contextlib
 
@@ -22,7 +22,7 @@ COMPILED = {
 
 
 @contextlib.contextmanager
-def life(name):
+def mode(name):
     """Run what the body calls compiled or interpreted."""
     with pytest.MonkeyPatch.context() as patch:
         if name == "interpreted":

@@ -1,12 +1,12 @@
-"""Tests that run in both lives, and the strings that they try."""
+"""Tests that run in both modes, and the strings that they try."""
 
 import pytest
 from hypothesis import strategies as st
 
-from headrace.stage.memory.lives import interpreted
+from headrace.stage.memory.modes import interpreted
 
 LIVES = [lambda f: f, interpreted]
-life = pytest.mark.parametrize("life", LIVES, ids=["compiled", "interpreted"])
+mode = pytest.mark.parametrize("mode", LIVES, ids=["compiled", "interpreted"])
 
 CHARACTERS = st.one_of(
     st.sampled_from("aAbB0 \0é߀ßΣσ一😀\U0010ffff"), st.characters(exclude_categories=["Cs"])

@@ -1,4 +1,4 @@
-"""Checked arithmetic in both lives, compared with Python's integers and floats."""
+"""Checked arithmetic in both modes, compared with Python's integers and floats."""
 
 import ctypes
 import math
@@ -7,7 +7,7 @@ import operator
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.stage.both import life
+from tests.stage.both import mode
 
 from headrace.stage.memory import arithmetic as a
 from headrace.stage.memory.records import compiled
@@ -76,75 +76,75 @@ INTEGER_FUNCTIONS = [
 ]
 
 
-@life
+@mode
 @pytest.mark.parametrize(("ours", "python"), INTEGER_FUNCTIONS, ids=lambda f: f.__name__)
 @many
 @given(x=INTEGERS, y=INTEGERS)
 @example(x=LOW, y=-1)
 @example(x=LOW, y=0)
-def test_integers(life, ours, python, x, y):
-    assert outcome(life(ours), x, y) == outcome(in_range(python), x, y)
+def test_integers(mode, ours, python, x, y):
+    assert outcome(mode(ours), x, y) == outcome(in_range(python), x, y)
 
 
-@life
+@mode
 @many
 @given(x=INTEGERS)
 @example(x=LOW)
-def test_signs(life, x):
-    assert outcome(life(a.negate), x) == outcome(in_range(operator.neg), x)
-    assert outcome(life(a.absolute), x) == outcome(in_range(abs), x)
+def test_signs(mode, x):
+    assert outcome(mode(a.negate), x) == outcome(in_range(operator.neg), x)
+    assert outcome(mode(a.absolute), x) == outcome(in_range(abs), x)
     fits = -128 <= x <= 127
-    assert outcome(life(a.narrow), x, -128, 127) == (repr(x) if fits else OverflowError)
+    assert outcome(mode(a.narrow), x, -128, 127) == (repr(x) if fits else OverflowError)
 
 
-@life
+@mode
 @many
 @given(x=st.floats(), y=st.floats())
 @example(x=1.0, y=0.0)
 @example(x=-0.0, y=5.0)
 @example(x=math.inf, y=2.0)
 @example(x=1.0, y=-math.inf)
-def test_float_division(life, x, y):
-    assert outcome(life(a.true_divide), x, y) == outcome(operator.truediv, x, y)
-    assert outcome(life(a.float_floor_divide), x, y) == outcome(operator.floordiv, x, y)
-    assert outcome(life(a.float_remainder), x, y) == outcome(operator.mod, x, y)
+def test_float_division(mode, x, y):
+    assert outcome(mode(a.true_divide), x, y) == outcome(operator.truediv, x, y)
+    assert outcome(mode(a.float_floor_divide), x, y) == outcome(operator.floordiv, x, y)
+    assert outcome(mode(a.float_remainder), x, y) == outcome(operator.mod, x, y)
 
 
-@life
+@mode
 @many
 @given(x=INTEGERS, y=INTEGERS)
-def test_division_of_integers_goes_through_floats(life, x, y):
+def test_division_of_integers_goes_through_floats(mode, x, y):
     expected = outcome(lambda: float(x) / float(y))
-    assert outcome(life(a.true_divide), x, y) == expected
+    assert outcome(mode(a.true_divide), x, y) == expected
 
 
-@life
+@mode
 @many
 @given(x=st.floats())
 @example(x=2.0**63)
 @example(x=-(2.0**63))
-def test_to_integer(life, x):
-    assert outcome(life(a.float_to_int), x) == outcome(in_range(int), x)
+def test_to_integer(mode, x):
+    assert outcome(mode(a.float_to_int), x) == outcome(in_range(int), x)
 
 
-@life
+@mode
 @many
 @given(x=st.floats())
-def test_bits_and_rounding(life, x):
-    assert repr(life(call_to_float32)(x)) == repr(ctypes.c_float(x).value)
-    assert life(call_float_bits)(x) == ctypes.c_int64.from_buffer(ctypes.c_double(x)).value
+def test_bits_and_rounding(mode, x):
+    assert repr(mode(call_to_float32)(x)) == repr(ctypes.c_float(x).value)
+    assert mode(call_float_bits)(x) == ctypes.c_int64.from_buffer(ctypes.c_double(x)).value
 
 
-@life
+@mode
 @many
 @given(x=st.floats(), y=st.floats())
 @example(x=0.0, y=-0.0)
 @example(x=math.nan, y=math.inf)
 @example(x=math.nan, y=-math.nan)
-def test_total_order(life, x, y):
+def test_total_order(mode, x, y):
     def key(value):
         return (math.isnan(value), 0.0 if math.isnan(value) else value)
 
-    assert life(a.float_less)(x, y) == (key(x) < key(y))
-    ours = life(a.float_order)(x), life(a.float_order)(y)
+    assert mode(a.float_less)(x, y) == (key(x) < key(y))
+    ours = mode(a.float_order)(x), mode(a.float_order)(y)
     assert (ours[0] < ours[1], ours[0] == ours[1]) == (key(x) < key(y), key(x) == key(y))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stage.batches import LIVES, assert_same, batches, filled, life
+from tests.stage.batches import LIVES, assert_same, batches, filled, mode
 
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
@@ -25,7 +25,7 @@ from headrace.stage.memory.records import interpreted
 @given(batches(), st.integers(1, 100))
 def test_arrow_round_trip_in_pieces(name, made, capacity):
     layout, batch, wanted = made
-    with life(name):
+    with mode(name):
         feed, block = Feed(layout, batch), Block.allocate(layout, capacity)
         for start in range(0, batch.num_rows, capacity):
             count = min(capacity, batch.num_rows - start)
@@ -147,7 +147,7 @@ def with_garbage_under_null(kind):
 @pytest.mark.parametrize("name", LIVES)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), "views", "codes"])
 def test_what_lies_under_a_null_is_not_read(name, kind):
-    with life(name):
+    with mode(name):
         batch = pa.record_batch({"s": with_garbage_under_null(kind)})
         block = filled(Layout.of(Schema.of({"s": optional(str)})), batch)
         assert block.values(0)[1].tolist() == (0, 0)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stage.batches import LIVES, assert_same, batches, filled, life
+from tests.stage.batches import LIVES, assert_same, batches, filled, mode
 
 from headrace.plan.schema import Schema
 from headrace.plan.types import SCALARS, optional
@@ -25,7 +25,7 @@ def test_columns_lie_on_lines_and_apart(name):
     schema = Schema.of({n: optional(kind) for n, kind in SCALARS.items()})
     layout = Layout.of(schema)
     for capacity in (1, 7, 64, 1000):
-        with life(name):
+        with mode(name):
             block = Block.allocate(layout, capacity)
         parts = []
         for i, column in enumerate(layout.columns):
@@ -37,8 +37,7 @@ def test_columns_lie_on_lines_and_apart(name):
             assert start >= end
             end = start + size + LINE  # room for writers that overshoot
         record = block.record
-        stamps = record.watermark, record.clock, record.ingest, record.serial
-        assert (block.rows, record.capacity, stamps) == (0, capacity, (0, 0, 0, 0))
+        assert (block.rows, record.capacity, record.watermark) == (0, capacity, 0)
 
 
 def test_a_preamble_is_one_line():
@@ -109,7 +108,7 @@ def test_gather(name, made, data):
     row = st.integers(0, max(batch.num_rows - 1, 0))
     most = 40 if batch.num_rows else 0
     picks = [data.draw(st.lists(row, max_size=most)) for _ in range(2)]
-    with life(name):
+    with mode(name):
         block = filled(layout, batch)
         target = Block.allocate(layout, max(1, sum(map(len, picks))))
         for pick in picks:
@@ -123,15 +122,15 @@ def test_scatter(name, made, count, data):
     layout, batch, wanted = made
     size = batch.num_rows
     owners = data.draw(st.lists(st.integers(0, count - 1), min_size=size, max_size=size))
-    with life(name):
+    with mode(name):
         block = filled(layout, batch)
-        block.record.watermark, block.record.serial = 7, 8
+        block.record.watermark = 7
         parts = scatter(block, np.array(owners, np.int32), count)
         assert len(parts) == count
         for owner, part in enumerate(parts):
             mine = [i for i, k in enumerate(owners) if k == owner]
             assert_same(to_arrow(part), wanted.take(pa.array(mine, pa.int32())))
-            assert (part.record.watermark, part.record.serial) == (7, 8)
+            assert part.record.watermark == 7
 
 
 @pytest.mark.parametrize("name", LIVES)
@@ -139,7 +138,7 @@ def test_rows_that_are_not_there(name):
     layout = Layout.of(Schema.of({"n": int}))
     block, target = filled(layout, pa.record_batch({"n": [1, 2, 3]})), Block.allocate(layout, 3)
     other = Block.allocate(Layout.of(Schema.of({"m": int})), 3)
-    with life(name):
+    with mode(name):
         for index in (3, -1, 2**31 - 1, -(2**31)):
             with pytest.raises(IndexError):
                 gather(block, np.array([0, index], np.int32), target)

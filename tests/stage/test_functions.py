@@ -74,7 +74,7 @@ def refused(function, *inputs, **options):
 
 
 def both(function, *arguments):
-    """The result in both lives, which must agree."""
+    """The result in both modes, which must agree."""
     plain = function.callable(*arguments)
     compiled = compiled_function(function)(*arguments)
     if function.is_generator:
@@ -217,9 +217,9 @@ def test_division_by_zero_and_wrong_indices_are_errors():
         (lambda x: 1.0 / x, ZeroDivisionError),
         (lambda x: WEIGHTS[x + 17], IndexError),
     ):
-        for life in (plain_function, compiled_function):
+        for mode in (plain_function, compiled_function):
             with pytest.raises(error):
-                life(checked(function, int64))(0)
+                mode(checked(function, int64))(0)
 
 
 def test_closures_over_numbers_arrays_and_functions():
@@ -365,10 +365,10 @@ def test_state_in_both_lives():
     function = checked(running, float64, state=TOTALS)
     assert function.outputs == (int64, optional(float64))
     assert function.parameters == ("x",)
-    for life in (plain_function, compiled_function):
+    for mode in (plain_function, compiled_function):
         state, rows = state_record(TOTALS).allocate(), []
         for x in (1.5, 0.5, 2.5):
-            rows += life(function)(state, x)
+            rows += mode(function)(state, x)
         assert rows == [(1, 1.5), (3, 2.5)]
 
 
@@ -755,9 +755,9 @@ def test_floats_that_are_no_integer_are_errors(function):
     for x in (2.5, -2.5, 3.7, -0.1):
         both(function, x)
     for x in (float("nan"), float("inf")):
-        for life in (plain_function, compiled_function):
+        for mode in (plain_function, compiled_function):
             with pytest.raises((ValueError, OverflowError)):
-                life(function)(x)
+                mode(function)(x)
     with pytest.raises(OverflowError):
         compiled_function(function)(1e30)
     assert both(checked(lambda x: (int(x), round(x, 1), round(x)), float64), 2.25) == (2, 2.2, 2)

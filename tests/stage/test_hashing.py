@@ -1,10 +1,10 @@
-"""Hashes: the same in both lives, for ever, and well spread."""
+"""Hashes: the same in both modes, for ever, and well spread."""
 
 import math
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.stage.both import life
+from tests.stage.both import mode
 
 from headrace.stage.memory.records import compiled, interpreted
 from headrace.stage.strings.hashing import combine, hash_float, hash_int, hash_words, mix
@@ -35,12 +35,12 @@ def test_float_hashes_agree(value):
     assert hash_float(math.nan) == hash_float(-math.nan)
 
 
-@life
-def test_hashes_never_change(life):
+@mode
+def test_hashes_never_change(mode):
     """Key groups in saved states depend on these numbers."""
     heap = new_heap(1000)
-    found = [life(hash_words)(*words(s, heap)) for s in ("", "key", "x" * 13, "y" * 40)]
-    found += [life(hash_int)(1), life(hash_float)(1.5), life(combine)(1, 2)]
+    found = [mode(hash_words)(*words(s, heap)) for s in ("", "key", "x" * 13, "y" * 40)]
+    found += [mode(hash_int)(1), mode(hash_float)(1.5), mode(combine)(1, 2)]
     assert found == GOLDEN
 
 

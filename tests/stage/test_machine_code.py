@@ -18,7 +18,7 @@ from headrace.node.pool import Pool
 from headrace.node.port import Port, pending
 from headrace.stage import cache
 from headrace.stage.memory import arithmetic, dispatching, machine_code
-from headrace.stage.memory.lives import Compiled
+from headrace.stage.memory.modes import Compiled
 from headrace.stage.memory.records import compiled, i64, record
 
 pytestmark = pytest.mark.compiled

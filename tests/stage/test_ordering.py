@@ -3,23 +3,23 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.stage.both import life
+from tests.stage.both import mode
 
 from headrace.stage.ordering import COUNTERS, sort_by_prefix
 
 
-@life
+@mode
 @settings(max_examples=40)
 @given(prefixes=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), max_size=60))
-def test_pairs_are_sorted_and_equal_ones_keep_their_order(life, prefixes):
+def test_pairs_are_sorted_and_equal_ones_keep_their_order(mode, prefixes):
     count = len(prefixes)
     pairs, counters = np.zeros(4 * count + 1, np.int64), np.zeros(COUNTERS, np.int64)
     pairs[0 : 2 * count : 2], pairs[1 : 2 * count : 2] = prefixes, range(count)
-    at = life(sort_by_prefix)(pairs.ctypes.data, count, counters.ctypes.data)
+    at = mode(sort_by_prefix)(pairs.ctypes.data, count, counters.ctypes.data)
     found = pairs[2 * at : 2 * (at + count)].reshape(-1, 2).tolist()
     assert found == sorted([[prefix, k] for k, prefix in enumerate(prefixes)])
 
 
-@life
-def test_nothing_is_sorted_without_memory(life):
-    assert life(sort_by_prefix)(0, 0, 0) == 0
+@mode
+def test_nothing_is_sorted_without_memory(mode):
+    assert mode(sort_by_prefix)(0, 0, 0) == 0

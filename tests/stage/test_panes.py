@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.stage.both import life
+from tests.stage.both import mode
 
 import headrace as hr
 from headrace.plan.types import int64
@@ -32,13 +32,13 @@ LAYOUT = StoreLayout("plain", (int64,), (("value", int64),))
 class Windows:
     """Open windows as compiled code changes them, beside what a dict says."""
 
-    def __init__(self, life):
+    def __init__(self, mode):
         entry = store_functions(LAYOUT, None, compiled=False).entry
         self.real = OpenWindows(entry, hr.tumbling(SIZE), keeps_text=False)
         self.panes, self.records = self.real.panes, {}
         names = (find_pane, lacks_pane, open_pane, closed_panes)
         names += (panes_with, empty_panes, close_panes, grow_panes, trim_panes)
-        self.do = {function.__name__: life(function) for function in names}
+        self.do = {function.__name__: mode(function) for function in names}
 
     def open(self, start, records):
         if start not in self.records:
@@ -100,19 +100,19 @@ steps = st.one_of(
 )
 
 
-@life
+@mode
 @settings(max_examples=60)
 @given(script=st.lists(steps, max_size=60))
-def test_windows_are_those_that_were_opened_and_not_closed(life, script):
-    windows = Windows(life)
+def test_windows_are_those_that_were_opened_and_not_closed(mode, script):
+    windows = Windows(mode)
     for name, *arguments in script:
         getattr(windows, name)(*arguments)
         windows.check()
 
 
-@life
-def test_closed_windows_leave_little_memory_behind(life):
-    windows = Windows(life)
+@mode
+def test_closed_windows_leave_little_memory_behind(mode):
+    windows = Windows(mode)
     for number in range(100):
         windows.open(number * SIZE, 1)
     windows.close_until(LAST)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
-from tests.stage.both import LIVES, life
+from tests.stage.both import LIVES, mode
 
 from headrace.stage.memory.atomics import (
     cas,
@@ -87,8 +87,8 @@ def use(ops):
             exchange(op.first, "open", False), op.first.open, cas(op.rows, 0, 1, 2))  # fmt: skip
 
 
-@life
-def test_all_kinds_of_access(life):
+@mode
+def test_all_kinds_of_access(mode):
     expected = (
         23,
         77,
@@ -108,7 +108,7 @@ def test_all_kinds_of_access(life):
         False,
         False,
     )
-    assert life(use)(Operator.allocate(2)) == expected
+    assert mode(use)(Operator.allocate(2)) == expected
 
 
 NUMBERS = [("small", i8), ("short", i16), ("half", i32), ("whole", i64), ("byte", u8),
@@ -288,13 +288,13 @@ def test_records_come_back_from_compiled_code():
     assert found.address == interpreted(second)(ports).address == ports.address + Port.size
 
 
-@life
-def test_arrays_reach_any_index(life):
+@mode
+def test_arrays_reach_any_index(mode):
     @compiled
     def swap(address):
         items = i64s(address)
         items[0], items[3] = items[3], items[0]
 
     values = np.arange(4)
-    life(swap)(values.ctypes.data)
+    mode(swap)(values.ctypes.data)
     assert values.tolist() == [3, 1, 2, 0]

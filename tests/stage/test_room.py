@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.stage.both import life
+from tests.stage.both import mode
 
 import headrace as hr
 from headrace.plan.types import int64, string
@@ -20,11 +20,11 @@ from headrace.stage.windows import OpenWindows
 LAYOUT = StoreLayout("kept", (string,), (("value", int64),))
 
 
-@life
+@mode
 @given(sizes=st.lists(st.integers(1, 5_000_000), max_size=8))
 @settings(max_examples=20)
-def test_memory_lies_on_lines_and_is_counted(life, sizes):
-    account, take, give = Account.allocate(), life(take_memory), life(give_memory)
+def test_memory_lies_on_lines_and_is_counted(mode, sizes):
+    account, take, give = Account.allocate(), mode(take_memory), mode(give_memory)
     taken = [take(account.address, size, k % 2) for k, size in enumerate(sizes)]
     assert account.used == sum(sizes) and all(address % LINE == 0 for address in taken)
     for address in taken:
@@ -32,16 +32,16 @@ def test_memory_lies_on_lines_and_is_counted(life, sizes):
     assert account.used == 0
 
 
-@life
-def test_more_than_the_limit_is_refused_and_not_counted(life):
-    account, take = Account.allocate(), life(take_memory)
+@mode
+def test_more_than_the_limit_is_refused_and_not_counted(mode):
+    account, take = Account.allocate(), mode(take_memory)
     account.limit = 1000
     address = take(account.address, 900, 0)
     with pytest.raises(MemoryError):
         take(account.address, 101, 0)
     assert account.used == 900
-    life(give_memory)(account.address, address)
-    life(charge)(account.address, 1000)
+    mode(give_memory)(account.address, address)
+    mode(charge)(account.address, 1000)
     assert account.used == 1000
 
 

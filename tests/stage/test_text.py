@@ -1,11 +1,11 @@
-"""What user code does with text and bytes, in both lives, compared with Python's str and bytes."""
+"""What user code does with text and bytes, in both modes, compared with Python's str and bytes."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.runtime import _nrt_python as _nrt
 from numba.core.runtime import rtsys
-from tests.stage.both import STRINGS, life
+from tests.stage.both import STRINGS, mode
 
 from headrace.stage.memory.records import compiled, i64, interpreted, make_record, optional
 from headrace.stage.strings.heap import new_heap
@@ -80,18 +80,18 @@ def rest(head, tail, start):
     return text(head, tail)[start:]
 
 
-@life
+@mode
 @many
 @given(a=STRINGS, start=st.integers(-45, 45), stop=st.integers(-45, 45))
-def test_items_and_slices(life, a, start, stop):
+def test_items_and_slices(mode, a, start, stop):
     x = words(a, heap := new_heap(1 << 12))
-    assert life(part)(*x, start, stop) == a[start:stop]
-    assert life(rest)(*x, start) == a[start:]
+    assert mode(part)(*x, start, stop) == a[start:stop]
+    assert mode(rest)(*x, start) == a[start:]
     if -len(a) <= start < len(a):
-        assert life(item)(*x, start) == a[start]
+        assert mode(item)(*x, start) == a[start]
     else:
         with pytest.raises(IndexError):
-            life(item)(*x, start)
+            mode(item)(*x, start)
     assert heap.overflow == 0
 
 
@@ -147,11 +147,11 @@ def shapes(head, tail):
             early_compiled(value, False), early_compiled(value, True))  # fmt: skip
 
 
-@life
+@mode
 @pytest.mark.parametrize("a", ["short", "long enough to be outside"])
-def test_texts_in_containers_and_branches(life, a):
+def test_texts_in_containers_and_branches(mode, a):
     expected = (2, True, a, True, False, a + "!", "a literal!", 5, "another literal", a)
-    assert life(shapes)(*words(a, heap := new_heap(100))) == expected
+    assert mode(shapes)(*words(a, heap := new_heap(100))) == expected
     assert heap.used <= 100
 
 
@@ -160,14 +160,14 @@ def number(head, tail):
     return int(text(head, tail))
 
 
-@life
-def test_int_of_text(life):
+@mode
+def test_int_of_text(mode):
     heap = new_heap(1000)
     for good in ("0", " -17 ", "+5\n", "9223372036854775807", "-9223372036854775808"):
-        assert life(number)(*words(good, heap)) == int(good)
+        assert mode(number)(*words(good, heap)) == int(good)
     for bad in ("", "-", "1.5", "x1", "1 2"):
         with pytest.raises(ValueError):
-            life(number)(*words(bad, heap))
+            mode(number)(*words(bad, heap))
 
 
 @compiled
@@ -176,16 +176,16 @@ def of_blob(head, tail, other_head, other_tail, k):
     return a == b, a < b, len(a), a[k], a[1:3] == b[1:3], a.startswith(b), a[-1], bool(a)
 
 
-@life
+@mode
 @many
 @given(a=st.binary(min_size=1, max_size=40), b=st.binary(max_size=40))
-def test_blobs(life, a, b):
+def test_blobs(mode, a, b):
     heap = new_heap(1000)
     k = len(a) // 2
     expected = (a == b, a < b, len(a), a[k], a[1:3] == b[1:3], a.startswith(b), a[-1], bool(a))
-    assert life(of_blob)(*words(a, heap), *words(b, heap), k) == expected
+    assert mode(of_blob)(*words(a, heap), *words(b, heap), k) == expected
     with pytest.raises(IndexError):
-        life(of_blob)(*words(a, heap), *words(b, heap), len(a))
+        mode(of_blob)(*words(a, heap), *words(b, heap), len(a))
 
 
 STATE = [("heap", i64), ("last", "text"), ("best", optional("text")), ("raw", "blob"),
@@ -208,15 +208,15 @@ def remember(address, head, tail, extra):
     return was_none, first == value, state.last, state.best, state.raw == blob(head, tail)
 
 
-@life
+@mode
 @settings(max_examples=50, deadline=None)
 @given(a=STRINGS, b=STRINGS)
-def test_fields(life, a, b):
+def test_fields(mode, a, b):
     heap = new_heap(1 << 12)
     state = State.allocate()
     state.heap = heap.address
     x = words(a, heap)
-    assert life(remember)(state.address, *x, b) == (True, True, b, a + b, True)
+    assert mode(remember)(state.address, *x, b) == (True, True, b, a + b, True)
     assert (state.last, state.best, state.raw, state.count) == (b, a + b, a.encode(), 1)
     state.best = None
     assert state.best is None

@@ -1,4 +1,4 @@
-"""Strings as words, in both lives, compared with plain Python strings."""
+"""Strings as words, in both modes, compared with plain Python strings."""
 
 import ctypes
 import gc
@@ -6,7 +6,7 @@ import mmap
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.stage.both import STRINGS, life
+from tests.stage.both import STRINGS, mode
 
 from headrace.stage.memory.records import compiled
 from headrace.stage.strings import words as w
@@ -23,76 +23,76 @@ def sign(a, b):
     return (a > b) - (a < b)
 
 
-@life
+@mode
 @many
 @given(a=STRINGS, b=STRINGS)
 @example(a="a", b="a\0")
 @example(a="twelve bytes", b="twelve bytes!")
 @example(a="the same first bytes, 1", b="the same first bytes, 2")
-def test_pairs(life, a, b):
+def test_pairs(mode, a, b):
     heap = new_heap(1 << 12)
     x, y = words(a, heap), words(b, heap)
     again = words(a, heap)
-    assert life(w.equal_words)(*x, *y) == (a == b)
-    assert life(w.equal_words)(*x, *again)
-    assert life(hash_words)(*x) == life(hash_words)(*again)
-    assert life(w.compare_words)(*x, *y) == sign(a, b)
-    prefixes = life(w.order_prefix)(*x), life(w.order_prefix)(*y)
+    assert mode(w.equal_words)(*x, *y) == (a == b)
+    assert mode(w.equal_words)(*x, *again)
+    assert mode(hash_words)(*x) == mode(hash_words)(*again)
+    assert mode(w.compare_words)(*x, *y) == sign(a, b)
+    prefixes = mode(w.order_prefix)(*x), mode(w.order_prefix)(*y)
     assert prefixes[0] == prefixes[1] or sign(*prefixes) == sign(a, b)
-    assert life(w.starts_with_words)(*x, *y) == a.startswith(b)
-    assert life(w.ends_with_words)(*x, *y) == a.endswith(b)
-    assert life(w.contains_words)(*x, *y) == (b in a)
-    assert text(*life(w.concat_words)(*x, *y, heap)) == a + b
+    assert mode(w.starts_with_words)(*x, *y) == a.startswith(b)
+    assert mode(w.ends_with_words)(*x, *y) == a.endswith(b)
+    assert mode(w.contains_words)(*x, *y) == (b in a)
+    assert text(*mode(w.concat_words)(*x, *y, heap)) == a + b
 
 
-@life
+@mode
 @many
 @given(a=STRINGS, start=st.integers(0, 40), stop=st.integers(0, 40))
-def test_parts_are_found(life, a, start, stop):
+def test_parts_are_found(mode, a, start, stop):
     heap = new_heap(1 << 12)
     x, part = words(a, heap), words(a[start:stop], heap)
-    assert life(w.contains_words)(*x, *part)
-    assert life(w.starts_with_words)(*x, *words(a[:stop], heap))
-    assert life(w.ends_with_words)(*x, *words(a[start:], heap))
+    assert mode(w.contains_words)(*x, *part)
+    assert mode(w.starts_with_words)(*x, *words(a[:stop], heap))
+    assert mode(w.ends_with_words)(*x, *words(a[start:], heap))
 
 
-@life
+@mode
 @many
 @given(a=STRINGS)
-def test_one(life, a):
+def test_one(mode, a):
     heap = new_heap(1 << 12)
     data = a.encode()
     x = words(a, heap)
     assert text(*x) == a
-    assert life(w.byte_length)(x[0]) == len(data)
-    assert life(w.char_length)(*x) == len(a)
-    assert text(*life(upper_words)(*x, heap)) == a.upper()
-    assert text(*life(lower_words)(*x, heap)) == a.lower()
-    kept = x[0], life(w.keep_words)(*x, heap)
+    assert mode(w.byte_length)(x[0]) == len(data)
+    assert mode(w.char_length)(*x) == len(a)
+    assert text(*mode(upper_words)(*x, heap)) == a.upper()
+    assert text(*mode(lower_words)(*x, heap)) == a.lower()
+    kept = x[0], mode(w.keep_words)(*x, heap)
     assert text(*kept) == a
     assert len(data) <= w.SHORT or kept[1] != x[1]
     address = take(heap, len(data))
-    life(w.write_words)(*x, address)
-    made = life(w.make_words)(address, len(data))
-    assert life(w.equal_words)(*made, *x)
+    mode(w.write_words)(*x, address)
+    made = mode(w.make_words)(address, len(data))
+    assert mode(w.equal_words)(*made, *x)
 
 
-@life
-def test_heap_overflows_and_is_freed(life):
+@mode
+def test_heap_overflows_and_is_freed(mode):
     heap = new_heap(20)
-    made = [life(w.concat_words)(*words("x" * 10, heap), *words(str(k) * 10, heap), heap)
+    made = [mode(w.concat_words)(*words("x" * 10, heap), *words(str(k) * 10, heap), heap)
             for k in range(9)]  # fmt: skip
     assert [text(*m) for m in made] == ["x" * 10 + str(k) * 10 for k in range(9)]
     assert heap.overflow_bytes == 160
-    life(release_overflow)(heap)
+    mode(release_overflow)(heap)
     assert heap.overflow == 0
     words("z" * 100, heap)
     del heap
     gc.collect()
 
 
-@life
-def test_views(life):
+@mode
+def test_views(mode):
     heap = new_heap(100)
     column = View.allocate(3)
     view = views(column.address)[2]
@@ -102,7 +102,7 @@ def test_views(life):
         view = views(address)[2]
         return text(view.head, view.tail)
 
-    assert life(compiled(read))(column.address) == "the third of them"
+    assert mode(compiled(read))(column.address) == "the third of them"
 
 
 def guarded_page():

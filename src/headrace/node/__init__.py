@@ -29,7 +29,7 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     hosts.py       threads for what calls Python
     engine.py      the threads, and queries that come and go
     loop.py        how the compiled loop is had soon
-    life.py        the loop compiled, or interpreted for tests and cold starts
+    mode.py        the loop compiled, or interpreted for tests and cold starts
     histogram.py   latencies, counted by compiled code
     pace.py        when the rows of a source are due
 

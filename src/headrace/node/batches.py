@@ -10,19 +10,16 @@ from __future__ import annotations
 from headrace.node.blocks import FeedUsers, NodeBlock
 from headrace.node.emit import (
     find_block,
-    finish_mark,
     finish_slice,
     hand_on,
     has_places,
-    keep_mark,
     let_go,
     look_again,
     wait_for_more,
 )
-from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.port import Port
 from headrace.node.readers import borrow
-from headrace.node.running import next_input, pass_mark, take_mark
+from headrace.node.running import at_rows, next_input, pass_mark
 from headrace.node.splits import Request
 from headrace.node.unit import (
     BLOCKED,
@@ -31,11 +28,14 @@ from headrace.node.unit import (
     FINISHED,
     GO_ON,
     HOST,
+    MAIN,
     MARKING,
     NEXT,
     ROWS,
     STARVED,
     Edge,
+    Output,
+    Run,
     is_cancelled,
 )
 from headrace.stage.memory.atomics import fetch_add
@@ -56,13 +56,14 @@ class GivenRows:
 @compiled
 def run_batches(worker, unit):
     """Slices to the host, its batches into blocks, marks behind them."""
+    run = Run(unit.run)
     while True:
         if is_cancelled(unit):
             return FINISHED
-        if unit.phase == MARKING:
+        if run.phase == MARKING:
             answer = pass_mark(worker, unit)
-        elif unit.phase == ROWS:
-            answer = give_rows(worker, unit, GivenRows(unit.task))
+        elif run.phase == ROWS:
+            answer = give_rows(worker, unit, GivenRows(run.task))
         else:
             answer = begin_slice(worker, unit)
         if answer != GO_ON:
@@ -72,37 +73,33 @@ def run_batches(worker, unit):
 @compiled
 def begin_slice(worker, unit):
     """Look at what is next; rows are for the host."""
+    run = Run(unit.run)
     if next_input(unit) < 0:
         look_again(unit)
         return STARVED
-    slice, port = unit.slice, Port(Edge(unit.edges)[unit.reading].port)
-    if slice.kind != ROW_SLICE:
-        keep_mark(unit.mark, slice)
-        finish_mark(worker, port, slice)
-        unit.phase = take_mark(unit)
-        return GO_ON
-    if slice.first == slice.last:
-        finish_slice(worker, port, slice, 0)
+    if not at_rows(worker, unit):
         return GO_ON
     if wait_for_more(unit):
         return STARVED
-    unit.serial = slice.serial
+    slice = run.slice
+    run.serial, run.due = slice.serial, slice.due
     unit.rows_in += slice.last - slice.first
-    unit.phase, unit.request = ROWS, CALL
+    run.phase, run.request = ROWS, CALL
     return HOST
 
 
 @compiled
 def give_rows(worker, unit, given):
     """Copy what the function gave into blocks; when all is given, the slice is done with."""
-    request, output = given.request, unit.main
+    run = Run(unit.run)
+    request, output = given.request, Output(run.outputs)[MAIN]
     if request.offset == given.end:
         if given.users != 0:
             fetch_add(FeedUsers(given.users), "count", -1)
             given.users = 0
-        slice, port = unit.slice, Port(Edge(unit.edges)[unit.reading].port)
+        slice, port = run.slice, Port(Edge(unit.edges)[run.reading].port)
         finish_slice(worker, port, slice, slice.last - slice.first)
-        unit.phase = NEXT
+        run.phase = NEXT
         return GO_ON
     if not has_places(worker, output) or not find_block(output):
         return BLOCKED
@@ -112,10 +109,11 @@ def give_rows(worker, unit, given):
         borrow(output.block, given.users)
     status, _ = call(given.fill, request.address)
     if status != 0:
-        unit.request = FAILED
+        run.request = FAILED
         return HOST
     request.offset += request.count
     full, output.block = output.block, 0
-    hand_on(worker, output, full, 0, request.count, request.count, unit.serial)
+    count = request.count
+    hand_on(worker, output, full, 0, count, count, run.serial, run.due)
     let_go(worker, full)
     return GO_ON

@@ -14,7 +14,6 @@ from headrace.plan.nodes import PLACE, WATERMARK, Exchange, Node
 from headrace.plan.schema import Schema
 from headrace.stage.blocks.layout import ColumnLayout, Layout
 from headrace.stage.clock import NEVER
-from headrace.stage.kernel import Kernel
 from headrace.stage.memory.calls import address_of
 
 from .batches import GivenRows
@@ -32,9 +31,9 @@ from .gathering import (
     Stand,
     merge_rows,
 )
-from .graph import Graph, Out, Placed
-from .life import Life
+from .graph import Graph, Operator, Out
 from .memory import BlockPool, Memory
+from .mode import Mode
 from .passing import MergeRecord
 from .pool import Pool
 from .port import new_port
@@ -51,6 +50,7 @@ from .unit import (
     Edge,
     Output,
     QueryRecord,
+    Run,
     Unit,
 )
 
@@ -59,25 +59,9 @@ KINDS = {
     "f32": FLOAT_4, "f64": FLOAT_8, "view": TEXT,
 }  # fmt: skip
 RING = 16  # descriptors in a port
-AHEAD = 2  # the same of a source: what it has read waits in its channel, not behind a slow reader
+SOURCE_RING = 2  # of a source: what it has read waits in its channel, not behind a slow reader
 BLOCKS = 4  # of a pool, to begin with
 SPLIT_BLOCKS = 16  # of a split, at most
-
-
-@dataclass(eq=False)
-class Made:
-    """A unit of a query, with its record."""
-
-    number: int
-    placed: Placed
-    record: Any
-    ports: list[Any] = field(default_factory=list)  # of its edges
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel that it runs."""
-        assert self.placed.kernel_unit is not None
-        return self.placed.kernel_unit.kernel
 
 
 @dataclass(eq=False)
@@ -101,28 +85,27 @@ class Building:
         numbers: list[int],
         table: Any,
         blank: Any,
-        life: Life,
+        mode: Mode,
         latencies: tuple[Any, Any],
         markers: dict[str, Any],
     ) -> None:
-        self.graph, self.memory, self._life, self._blank = graph, memory, life, blank
+        self.graph, self.memory, self._mode, self._blank = graph, memory, mode, blank
         self.query = QueryRecord.allocate()
         self._latencies, self._markers = latencies, markers
         self._kept: list[Any] = []
         self._writers: dict[Any, _Writers] = {}
         self.pools: dict[int, BlockPool] = {}  # by address
-        self.units = {
-            number: Made(number, placed, table[number])
-            for number, placed in zip(numbers, graph.units, strict=True)
-        }
+        self.operators = dict(zip(numbers, graph.operators, strict=True))
         self.channels = channels  # by the number of their stage
+        for number, operator in self.operators.items():
+            operator.number, operator.unit, operator.run = number, table[number], Run.allocate()
         outs = self._ports()
-        for unit in self.units.values():
-            self._unit(unit, outs[id(unit.placed)])
+        for operator in self.operators.values():
+            self._operator(operator, outs[id(operator)])
         for writers in self._writers.values():
             self._pool(writers)
-        for unit in self.units.values():  # from now on a worker may run it
-            unit.record.query = self.query.address
+        for operator in self.operators.values():  # from now on a worker may run it
+            operator.unit.query = self.query.address
 
     def _words(self, values: list[int]) -> int:
         array = np.array(values or [0], np.int64)
@@ -130,67 +113,71 @@ class Building:
         return array.ctypes.data
 
     def _ports(self) -> dict[int, list[list[Any]]]:
-        """The ports of each output of each unit."""
-        by_placed = {id(unit.placed): unit for unit in self.units.values()}
+        """The ports of each output of each operator."""
         outs: dict[int, list[list[Any]]] = {}
-        for unit in self.units.values():
-            made = outs[id(unit.placed)] = []
-            ring = min(RING, AHEAD) if unit.placed.kind == SOURCE else RING
-            for out in unit.placed.outs:
+        for operator in self.operators.values():
+            made = outs[id(operator)] = []
+            ring = min(RING, SOURCE_RING) if operator.kind == SOURCE else RING
+            for out in operator.outs:
                 ports = []
-                for reader in (by_placed[id(placed)] for placed in out.readers):
-                    ports.append(new_port(ring, unit.number, reader.number))
+                for reader in out.readers:
+                    ports.append(new_port(ring, operator.number, reader.number))
                     reader.ports.append(ports[-1])
                 made.append(ports)
         return outs
 
-    def _unit(self, unit: Made, outs: list[list[Any]]) -> None:
-        record, placed = unit.record, unit.placed
-        blank = Unit.allocate()
+    def _operator(self, operator: Operator, outs: list[list[Any]]) -> None:
+        unit, run, blank = operator.unit, operator.run, Unit.allocate()
         ctypes.memmove(blank.address, self._blank.address, Unit.size)
-        blank.number = unit.number  # never another one: a worker may still be leaving the unit
-        ctypes.memmove(record.address, blank.address, Unit.size)
-        record.kind = placed.kind
-        record.watermark, record.seen = NEVER, time.monotonic_ns()
-        record.hosted = placed.kind in HOSTED
-        self._edges(unit)
-        if placed.kind == SOURCE:
-            self._source(unit, outs)
-            return
-        if placed.kind == READER:
-            channel = self.channels[placed.stage].all[placed.channel]
-            record.task, channel.record.reader = channel.record.address, unit.number
-            return
-        for out, into, ports in zip(placed.outs, (record.main, record.late), outs, strict=False):
-            self._output(unit, out, into, ports)
-        if placed.kind == KERNEL:
-            self._kernel(unit)
-        elif placed.kind == BATCHES:
+        blank.number = operator.number  # never another one: a worker may still be leaving the unit
+        ctypes.memmove(unit.address, blank.address, Unit.size)
+        unit.kind, unit.run = operator.kind, run.address
+        unit.watermark, unit.seen = NEVER, time.monotonic_ns()
+        unit.hosted = operator.kind in HOSTED
+        self._edges(operator)
+        self._outputs(operator, outs)
+        if operator.kind == SOURCE:
+            self._source(operator)
+        elif operator.kind == READER:
+            channel = self.channels[operator.stage].all[operator.channel]
+            run.task, channel.record.reader = channel.record.address, operator.number
+        elif operator.kind == KERNEL:
+            self._kernel(operator)
+        elif operator.kind == BATCHES:
             given = GivenRows.allocate()
             self._kept.append(given)
-            record.task = given.address
-        elif placed.kind == MERGE:
-            self._merge(unit)
-        elif placed.kind == GATHER:
-            self._gather(unit)
-        elif placed.kind == SINK:
-            record.latency, record.result_latency = (h.address for h in self._latencies)
-            record.markers = self._markers[placed.name].address
+            run.task = given.address
+        elif operator.kind == MERGE:
+            self._merge(operator)
+        elif operator.kind == GATHER:
+            self._gather(operator)
+        elif operator.kind == SINK:
+            unit.latency, unit.result_latency = (h.address for h in self._latencies)
+            unit.markers = self._markers[operator.name].address
 
-    def _edges(self, unit: Made) -> None:
-        edges = Edge.allocate(max(len(unit.ports), 1))
+    def _edges(self, operator: Operator) -> None:
+        edges = Edge.allocate(max(len(operator.ports), 1))
         self._kept.append(edges)
-        for k, port in enumerate(unit.ports):
+        for k, port in enumerate(operator.ports):
             edges[k].port, edges[k].watermark = port.address, NEVER
-        unit.record.edges, unit.record.edge_count = edges.address, len(unit.ports)
+            if operator.kind == KERNEL:
+                edges[k].rows = address_of(operator.kernel.compiled_rows)
+        operator.unit.edges, operator.unit.edge_count = edges.address, len(operator.ports)
 
-    def _output(self, unit: Made, out: Out, into: Any, ports: list[Any]) -> None:
+    def _outputs(self, operator: Operator, outs: list[list[Any]]) -> None:
+        outputs = Output.allocate(max(len(operator.outs), 1))
+        self._kept.append(outputs)
+        operator.run.outputs, operator.unit.output_count = outputs.address, len(operator.outs)
+        for k, (out, ports) in enumerate(zip(operator.outs, outs, strict=True)):
+            self._output(operator, out, outputs[k], ports)
+
+    def _output(self, operator: Operator, out: Out, into: Any, ports: list[Any]) -> None:
         into.count, into.ports = len(ports), self._words([port.address for port in ports])
         if out.layout is not None:
             # a source knows which of its blocks have no watermarks, so its pool is its own
-            key = (out.layout, unit.placed.slot, unit.placed.stage, out.borrows)
-            made = _Writers(out.layout, unit.placed.name, out.borrows)
-            self._writers.setdefault(key, made).outputs.append((unit.number, into))
+            key = (out.layout, operator.replica, operator.stage, out.borrows)
+            made = _Writers(out.layout, operator.name, out.borrows)
+            self._writers.setdefault(key, made).outputs.append((operator.number, into))
             into.borrows = out.borrows and out.layout.has_views
 
     def _pool(self, writers: _Writers) -> None:
@@ -201,7 +188,7 @@ class Building:
         pool = self.memory.pool(
             writers.layout,
             self.graph.capacity,
-            blocks=BLOCKS if self._life.compiles else most,
+            blocks=BLOCKS if self._mode.compiles else most,
             most=most,
             owner=writers.owner,
             borrows=writers.borrows,
@@ -213,11 +200,9 @@ class Building:
         for _, output in writers.outputs:
             output.pool = pool.address
 
-    def _kernel(self, unit: Made) -> None:
-        record, kernel = unit.record, unit.kernel
-        assert unit.placed.kernel_unit is not None
-        chain = unit.placed.kernel_unit.chain
-        record.task, record.rows = kernel.task.address, address_of(kernel.compiled_rows)
+    def _kernel(self, operator: Operator) -> None:
+        record, kernel = operator.unit, operator.kernel
+        chain, operator.run.task = kernel.chain, kernel.task.address
         if chain.windowed is not None:
             record.advance = address_of(kernel.compiled_advance)
         if kernel.stores_anything:
@@ -227,39 +212,42 @@ class Building:
             record.single = chain.gives_single_rows
         record.place_column, record.place, record.told = -1, NEVER, NEVER
         if chain.is_owned:
-            groups, names = unit.placed.groups, chain.input.names
+            groups, names = operator.groups, chain.input.names
             assert groups is not None
             kernel.task.low_group, kernel.task.high_group = groups.start, groups.stop
             record.owned = 1
             if PLACE in names:
                 record.place_column = names.index(PLACE)
 
-    def _merge(self, unit: Made) -> None:
-        merge, channels = MergeRecord.allocate(), self.channels[unit.placed.stage].all
+    def _merge(self, operator: Operator) -> None:
+        merge, channels = MergeRecord.allocate(), self.channels[operator.stage].all
         marks = np.full(max(len(channels), 1), NEVER, np.int64)
         merge.channels = merge.open = len(channels)
         merge.watermarks, merge.sent = marks.ctypes.data, NEVER
         self._kept += [merge, marks]
-        unit.record.task = merge.address
+        operator.run.task = merge.address
 
-    def _gather(self, unit: Made) -> None:
-        placed, gather = unit.placed, GatherRecord.allocate()
-        assert isinstance(placed.root, Node) and placed.main.layout is not None
-        sent = placed.root.inputs[0].schema
-        order = placed.root.order if isinstance(placed.root, Exchange) else ()
+    def _gather(self, operator: Operator) -> None:
+        gather = GatherRecord.allocate()
+        assert isinstance(operator.root, Node) and operator.main.layout is not None
+        sent = operator.root.inputs[0].schema
+        order = operator.root.order if isinstance(operator.root, Exchange) else ()
         gather.place = -1 if order else sent.index(PLACE)
-        given = placed.main.layout.schema
+        given = operator.main.layout.schema
         gather.watermark = given.index(WATERMARK) if WATERMARK in given else -1
         gather.columns, gather.count = self._columns(given.names, sent), len(given)
         gather.keys, gather.key_count = self._columns(order, sent), len(order)
-        stands, picked = Stand.allocate(len(unit.ports)), np.zeros((2, self.graph.capacity), "i4")
-        for k in range(len(unit.ports)):
+        stands, picked = (
+            Stand.allocate(len(operator.ports)),
+            np.zeros((2, self.graph.capacity), "i4"),
+        )
+        for k in range(len(operator.ports)):
             stands[k].passed = NEVER
         gather.stands, gather.serial = stands.address, -1
-        gather.merge = self._life.code(merge_rows)
+        gather.merge = self._mode.code(merge_rows)
         gather.edges, gather.rows = (part.ctypes.data for part in picked)
         self._kept += [gather, stands, picked]
-        unit.record.task = gather.address
+        operator.run.task = gather.address
 
     def _columns(self, names: Sequence[str], sent: Schema) -> int:
         """Columns of rows that are given, as `gathering` finds them in rows that are sent."""
@@ -271,17 +259,15 @@ class Building:
         self._kept.append(made)
         return made.address
 
-    def _source(self, unit: Made, outs: list[list[Any]]) -> None:
-        record, placed = unit.record, unit.placed
-        outputs, split = Output.allocate(len(placed.outs)), SplitRecord.allocate()
-        self._kept += [outputs, split]
-        for k, (out, ports) in enumerate(zip(placed.outs, outs, strict=True)):
-            self._output(unit, out, outputs[k], ports)
+    def _source(self, operator: Operator) -> None:
+        run, split = operator.run, SplitRecord.allocate()
+        self._kept.append(split)
+        outputs = Output(run.outputs)
+        for k, out in enumerate(operator.outs):
             if len(out.readers) == 1 and out.readers[0].kernel_unit is not None:
-                outputs[k].ahead = out.readers[0].kernel_unit.kernel.task.ahead
-        record.outputs, record.sources = outputs.address, len(placed.inputs)
-        record.task, split.turn = split.address, placed.slot or 0
-        channels = self.channels[placed.stage]
+                outputs[k].prefetch = out.readers[0].kernel.task.prefetch
+        run.task, split.turn = split.address, operator.replica or 0
+        channels = self.channels[operator.stage]
         split.shared = channels.shared.address
         if channels.compute_times:
             times = np.empty(channels.shared.rows, np.int64)

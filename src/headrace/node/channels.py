@@ -1,4 +1,4 @@
-"""The channels of a source stage: rows that the host has read and slots claim."""
+"""The channels of a source stage: rows that the host has read and replicas claim."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from headrace.stage.clock import NEVER, SourceClock, time_chain
 from headrace.stage.failure import explain_failure
 from headrace.stage.kernel import Kernel
 from headrace.stage.memory.calls import address_of
+from headrace.stage.task import MAIN
 
 from .blocks import FeedUsers
-from .life import Life
+from .mode import Mode
 from .pace import new_pace
 from .splits import LATER, ChannelFeed, MarkerClock, Offer, SplitsRecord, Timer
 
@@ -37,18 +38,18 @@ LONGEST_NAP = 50_000_000  # each time twice as long, up to this
 class ComputedTimes:
     """The event times of a channel that are no plain column: computed when rows are claimed."""
 
-    def __init__(self, source: Source, capacity: int, life: Life) -> None:
+    def __init__(self, source: Source, capacity: int, mode: Mode) -> None:
         assert source.clock is not None
         names = [name for name in source.schema.names if name in columns_of(source.clock.time)]
         chain = time_chain(replace(source, schema=source.schema.select(names)))
         self.layout = Layout.of(chain.input)
-        self.kernel = Kernel(chain, capacity, life.compiles)
+        self.kernel = Kernel(chain, capacity, mode.compiles)
         self._input = Block.allocate(self.layout, capacity, borrows=True)
         self.record = record = Timer.allocate()
         record.rows = address_of(self.kernel.compiled_rows)
         record.task = self.kernel.task.address
-        record.input, record.output = self._input.address, self.kernel.output.address
-        record.fill, record.moved = life.fill(only_copies=False), -1
+        record.input, record.output = self._input.address, self.kernel.outputs[MAIN].address
+        record.fill, record.moved = mode.fill(only_copies=False), -1
         record.nullable = chain.last.schema["time"].nullable
 
     def explain(self) -> None:
@@ -65,13 +66,13 @@ class ComputedTimes:
 class _Held:
     """A batch that was offered, and who needs it."""
 
-    def __init__(self, feed: Feed, times: Feed | None, life: Life, ended: bool) -> None:
+    def __init__(self, feed: Feed, times: Feed | None, mode: Mode, ended: bool) -> None:
         self.feed, self.times = feed, times
         self.users: Any = FeedUsers.allocate()
         self.offer: Any = Offer.allocate()
         offer = self.offer
         offer.feed, offer.rows, offer.users = feed.address, feed.rows, self.users.address
-        offer.fill, offer.ended = life.fill(feed.only_copies), ended
+        offer.fill, offer.ended = mode.fill(feed.only_copies), ended
         offer.times = 0 if times is None else times.address
 
 
@@ -79,9 +80,9 @@ class Channel:
     """One channel: its reader, and the batches that are being read."""
 
     def __init__(
-        self, source: Source, number: int, name: str, record: Any, capacity: int, life: Life
+        self, source: Source, number: int, name: str, record: Any, capacity: int, mode: Mode
     ) -> None:
-        self.source, self.name, self.record, self._life = source, name, record, life
+        self.source, self.name, self.record, self._mode = source, name, record, mode
         connector = source.connector
         rate = getattr(connector, "rate", None)
         self._pace: Any = None
@@ -99,14 +100,14 @@ class Channel:
         record.source, record.reader, record.time, record.largest = number, -1, -1, NEVER
         record.silent_at = LATER
         if source.clock is not None:
-            self._clock = SourceClock(source, capacity, life.compiles)
+            self._clock = SourceClock(source, capacity, mode.compiles)
             record.clock = self._clock.address
             time_column = source.clock.time
             plain = isinstance(time_column, Column) and not source.schema[time_column.name].nullable
             if plain:
                 record.time = names.index(time_column.name)
             else:
-                self.times = ComputedTimes(source, capacity, life)
+                self.times = ComputedTimes(source, capacity, mode)
                 record.timer = self.times.record.address
         self.is_polled = rounds is None
         if rounds is not None:
@@ -135,13 +136,13 @@ class Channel:
             nap, self._nap = self._nap, min(2 * self._nap, LONGEST_NAP)
             return nap
         self._nap = NAP
-        self._life.make_offer(self.record, self._hold(rows, batch.ended).offer.address)
+        self._mode.make_offer(self.record, self._hold(rows, batch.ended).offer.address)
         return 0
 
     def _hold(self, rows: pa.RecordBatch, ended: bool) -> _Held:
         feed = Feed(self._layout, rows)
         times = None if self.times is None else Feed(self.times.layout, rows)
-        held = _Held(feed, times, self._life, ended)
+        held = _Held(feed, times, self._mode, ended)
         self._held.append(held)
         return held
 
@@ -178,10 +179,10 @@ class Channel:
 
 
 class Channels:
-    """All channels of the sources of one stage, shared by its slots."""
+    """All channels of the sources of one stage, shared by its replicas."""
 
     def __init__(
-        self, sources: Sequence[Source], slots: int, split_rows: int, capacity: int, life: Life
+        self, sources: Sequence[Source], replicas: int, split_rows: int, capacity: int, mode: Mode
     ) -> None:
         named = [(k, s, name) for k, s in enumerate(sources) for name in s.connector.channels()]
         self.records = ChannelFeed.allocate(max(len(named), 1))
@@ -189,10 +190,10 @@ class Channels:
         self._markers = MarkerClock.allocate(max(len(sources), 1))
         self.all: list[Channel] = []
         for at, (number, source, name) in enumerate(named):
-            self.all.append(Channel(source, number, name, self.records[at], capacity, life))
+            self.all.append(Channel(source, number, name, self.records[at], capacity, mode))
             self.records[at].markers = self._markers[number].address
         self.shared.channels, self.shared.count = self.records.address, len(named)
-        self.shared.rows, self.shared.slots = split_rows, slots
+        self.shared.rows, self.shared.replicas = split_rows, replicas
 
     @property
     def compute_times(self) -> bool:

@@ -13,6 +13,7 @@ from headrace.node.blocks import NodeBlock
 from headrace.node.growth import draw
 from headrace.node.pool import Pool, ask_for_blocks, wanted
 from headrace.node.port import (
+    Mark,
     Port,
     close_rows,
     consume,
@@ -20,14 +21,14 @@ from headrace.node.port import (
     is_empty,
     open_rows,
     publish_rows,
-    push,
+    push_mark,
     room_wanted,
     want_room,
 )
 from headrace.node.readers import release, retain
 from headrace.node.schedulers.hooks import EngineRecord, ready, ready_near
 from headrace.node.ticks import now
-from headrace.node.unit import Edge, Unit
+from headrace.node.unit import Edge, Run, Unit
 from headrace.stage.memory.records import compiled, i64s
 
 MOMENT = 1_000_000  # ns that a hosted unit waits for rows to become many
@@ -119,8 +120,9 @@ def find_block(output):
 
 
 @compiled
-def publish(worker, output, serial):
-    """Give the readers the rows that were written since the last time; there is room."""
+def publish(worker, output, serial, due):
+    """Give the readers the rows that were written since the last time; there is room. due: when
+    the oldest of the rows that they come from was."""
     block = output.block
     if block == 0:
         return
@@ -130,7 +132,7 @@ def publish(worker, output, serial):
         if output.open == serial + 1:
             grow(worker, output, last - first)
         else:
-            hand_on(worker, output, block, first, last, record.capacity, serial)
+            hand_on(worker, output, block, first, last, record.capacity, serial, due)
             output.open = serial + 1
         output.published = last
     if last == record.capacity or output.count == 0:
@@ -155,7 +157,7 @@ def grow(worker, output, rows):
     ports = i64s(output.ports)
     for k in range(output.count):
         port = Port(ports[k])
-        publish_rows(port, rows, 0)
+        publish_rows(port, rows)
         if not is_hosted(worker, port.consumer):
             ready_near(worker, port.consumer)
 
@@ -170,7 +172,7 @@ def is_hosted(worker, unit):
 def wait_for_more(unit):
     """Shall a hosted unit leave the slice that it has come to alone for a moment, since it is
     small and grows?"""
-    slice = unit.slice
+    slice = Run(unit.run).slice
     block = NodeBlock(slice.block).block
     if slice.whole != 0 or 2 * (slice.last - slice.first) >= block.capacity:
         unit.patience = 0
@@ -196,7 +198,7 @@ def look_again(unit):
 
 
 @compiled
-def hand_on(worker, output, block, first, last, limit, serial):
+def hand_on(worker, output, block, first, last, limit, serial, due):
     """Rows of a block, which the caller holds, for all readers; they may grow up to `limit`."""
     output.rows += last - first
     output.blocks += 1
@@ -206,7 +208,7 @@ def hand_on(worker, output, block, first, last, limit, serial):
     ports = i64s(output.ports)
     for k in range(output.count):
         port = Port(ports[k])
-        open_rows(port, block, first, last, limit, serial, 0)
+        open_rows(port, block, first, last, limit, serial, due)
         ready_near(worker, port.consumer)
 
 
@@ -221,13 +223,13 @@ def give_mark(worker, output, mark):
     ports = i64s(output.ports)
     for k in range(output.count):
         port = Port(ports[k])
-        due = mark.due
-        push(port, mark.kind, due, mark.channel, mark.ended, mark.ended, mark.serial, mark.value)
+        push_mark(port, mark.kind, mark.serial, mark.value, mark.channel, mark.ended, mark.due)
         ready_near(worker, port.consumer)
 
 
 @compiled
 def keep_mark(mark, slice):
     """Remember a mark that was peeked."""
-    mark.kind, mark.value, mark.serial = slice.kind, slice.value, slice.serial
-    mark.channel, mark.ended, mark.due = slice.first, slice.last, slice.block
+    peeked = Mark(slice.mark)
+    mark.kind, mark.serial, mark.value = peeked.kind, peeked.serial, peeked.value
+    mark.channel, mark.ended, mark.due = peeked.channel, peeked.ended, peeked.due

@@ -28,15 +28,16 @@ from headrace.plan.planner import Plan
 from .allocator import Allocator
 from .claims import IDLE, UnitState
 from .free_list import NO_UNIT, new_free_list
+from .graph import Operator
 from .hosts import Hosts
-from .life import Life
 from .loop import loop
 from .memory import BlockPool, Memory
+from .mode import Mode
 from .pool import Pool
 from .query import Query
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
-from .unit import HOST, HOSTED, SOURCE, QueryRecord, Unit
+from .unit import HOST, HOSTED, SOURCE, QueryRecord, Run, Unit
 
 MOST_UNITS = 8192
 OWNERS = 0  # of key groups in a query; 0: as many as workers
@@ -54,16 +55,16 @@ class EngineError(HeadraceError):
     """The engine cannot do what it is asked for."""
 
 
-def _life(compiled: bool) -> Life:
+def _mode(compiled: bool) -> Mode:
     """Interpreted; or compiled, as soon as the loop's machine code is there."""
-    return Life(compiled and loop().is_there, compiles=compiled)
+    return Mode(compiled and loop().is_there, compiles=compiled)
 
 
 @dataclass(eq=False)
 class Remains:
     """What the units of a query that has ended may still use."""
 
-    units: dict[int, Any]  # by number
+    operators: dict[int, Operator]  # by number
     memory: Memory
     kept: Any
 
@@ -81,14 +82,15 @@ class NodeEngine:
     ) -> None:
         self.workers = workers or os.cpu_count() or 1
         self.owners = OWNERS or self.workers
-        self.life = _life(compiled)
+        self.mode = _mode(compiled)
         self._pid = os.getpid()
         self._states = UnitState.allocate(MOST_UNITS)
         self.table = Unit.allocate(MOST_UNITS)
         self._nobody = QueryRecord.allocate()  # the query of units that belong to none
         self._nobody.cancelled = 1
+        self._no_run = Run.allocate()
         self.blank = Unit.allocate()
-        self.blank.query = self._nobody.address
+        self.blank.query, self.blank.run = self._nobody.address, self._no_run.address
         self._timed = np.zeros(MOST_UNITS, np.int64)
         self._record = record = EngineRecord.allocate()
         record.states, record.units = self._states.address, self.table.address
@@ -103,7 +105,7 @@ class NodeEngine:
         self._made: list[Any] = []  # the Workers of all threads
         self._prepare()
         self._lock = threading.RLock()
-        self._swapping = threading.Lock()  # of schedulers, or of lives: one after the other
+        self._swapping = threading.Lock()  # of schedulers, or of modes: one after the other
         self._control, self._control_lock = self._worker(CONTROL), threading.Lock()
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
@@ -112,16 +114,16 @@ class NodeEngine:
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
-        self.hosts = Hosts(self.life, self._worker, self._serve, self.close)
+        self.hosts = Hosts(self.mode, self._worker, self._serve, self.close)
         self._graveyard: list[Remains] = []
         self._tidying: threading.Thread | None = None
         self._closed = False
         self._warming: threading.Thread | None = None
 
     def _prepare(self) -> None:
-        """Put hooks of the present life in force. Interpreted, a run is mostly the loop itself, so
+        """Put hooks of the present mode in force. Interpreted, a run is mostly the loop itself, so
         it gets more time; it has a bound, since kernels may take long for a row."""
-        self._record.run_ns = self._run_ns if self.life.is_compiled else INTERPRETED_RUN_NS
+        self._record.run_ns = self._run_ns if self.mode.is_compiled else INTERPRETED_RUN_NS
         self._record.workers.hooks = self._hooks(self._scheduler)
         self._record.hosts.hooks = self._hooks(self._host_scheduler)
         for worker in self._made:  # the same schedulers: nothing has to be given back
@@ -133,7 +135,7 @@ class NodeEngine:
         self._past.append((scheduler, hooks))
         hooks.scheduler = scheduler.memory
         hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
-            self.life.address(hook) for hook in scheduler.hooks
+            self.mode.address(hook) for hook in scheduler.hooks
         )
         return hooks.address
 
@@ -158,7 +160,7 @@ class NodeEngine:
                 self.check()
                 old, self._scheduler = self._record.workers.hooks, scheduler
                 new = self._hooks(scheduler)
-                self.life.put_in_force(self._record.workers, new)
+                self.mode.put_in_force(self._record.workers, new)
             self._move_until_adopted(old, new)
 
     def _move_until_adopted(self, old: int, new: int) -> None:
@@ -169,9 +171,9 @@ class NodeEngine:
         while True:
             adopted = all(worker.hooks == new or worker.hooks == 0 for worker in self._workers)
             with self.hosts.engine_entered(), self._control_lock:
-                self.life.adopt(self._control)
+                self.mode.adopt(self._control)
                 self._move(mover, new)
-                self.life.wake_all(self._record)
+                self.mode.wake_all(self._record)
             if adopted or self._closed or not self._threads:
                 return
             time.sleep(0.0002)
@@ -182,22 +184,22 @@ class NodeEngine:
         while True:
             hooks = Hooks(old)
             mover.turn.scheduler = hooks.scheduler
-            unit = self.life.proposed(hooks.next_task, mover.turn.address)
+            unit = self.mode.proposed(hooks.next_task, mover.turn.address)
             if unit == NO_UNIT:
                 return
             mover.hooks = new
-            self.life.list_unit(mover, unit, ARRIVED)
+            self.mode.list_unit(mover, unit, ARRIVED)
             mover.hooks = old
 
     def suspend(self, workers: int) -> None:
         """Let only so many workers run; the others give back what they have begun, and sleep."""
         with self.hosts.engine_entered():
-            self.life.let_work(self._record, max(1, min(workers, self.workers)))
+            self.mode.let_work(self._record, max(1, min(workers, self.workers)))
 
     @property
     def is_warm(self) -> bool:
         """Do the workers run machine code, and is nothing compiled beside them?"""
-        return self.life.is_compiled and not loop().is_busy
+        return self.mode.is_compiled and not loop().is_busy
 
     def __enter__(self) -> NodeEngine:
         return self
@@ -223,7 +225,7 @@ class NodeEngine:
             query.await_end(left())
         self._allocator.close()
         with self.hosts.engine_entered():
-            self.life.stop_all(self._record)
+            self.mode.stop_all(self._record)
         self.hosts.close(left())
         for thread in (*self._threads, self._warming):
             if thread is not None and thread is not threading.current_thread():
@@ -279,24 +281,26 @@ class NodeEngine:
         """Let the workers know the units of a query."""
         with self._lock:
             self.check()
-            self._queries.update((number, query) for number in query.units)
+            self._queries.update((number, query) for number in query.operators)
             kinds = (SOURCE, *HOSTED)
-            timed = [n for n, unit in query.units.items() if unit.placed.kind in kinds]
+            timed = [n for n, operator in query.operators.items() if operator.kind in kinds]
             self._timed_numbers.update(timed)
             self._tell_timed()
             self.hosts.start()
             self._memories.append(memory)
-            if self.life.is_compiled:
+            if self.mode.is_compiled:
                 self._allocator.attach(memory)
             if not self._threads:
                 self._start()
-                if self.life.compiles and not self.life.is_compiled:
+                if self.mode.compiles and not self.mode.is_compiled:
                     self._warming = threading.Thread(
                         target=self._warm, name="headrace-warming", daemon=True
                     )
                     self._warming.start()
 
-    def remove(self, query: Query, units: dict[int, Any], memory: Memory, kept: Any) -> None:
+    def remove(
+        self, query: Query, operators: dict[int, Operator], memory: Memory, kept: Any
+    ) -> None:
         """Forget a query. Its memory is freed at once if its units are home soon; if not, later.
 
         The allocator comes first: when a pool has grown, it makes units ready.
@@ -305,14 +309,14 @@ class NodeEngine:
             if memory in self._memories:
                 self._memories.remove(memory)
         self._allocator.detach(memory)
-        for unit in units.values():
-            unit.record.wake_at = 0
+        for operator in operators.values():
+            operator.unit.wake_at = 0
         with self._lock:
-            for number in units:
+            for number in operators:
                 self._queries.pop(number, None)
                 self._timed_numbers.discard(number)
             self._tell_timed()
-            remains = Remains(units, memory, kept)
+            remains = Remains(operators, memory, kept)
             self._graveyard.append(remains)
         deadline = time.monotonic() + HOME_SECONDS
         while self.tidy() and remains in self._graveyard:
@@ -342,15 +346,17 @@ class NodeEngine:
         with self._lock:
             waiting = list(self._graveyard)
         for remains in waiting:
-            if self._are_home(remains.units) and self._are_home(remains.units):
+            if self._are_home(remains.operators) and self._are_home(remains.operators):
                 with self._lock:
                     if remains not in self._graveyard:
                         continue
                     self._graveyard.remove(remains)
-                for unit in remains.units.values():  # a worker may be about to wake it, if timed
-                    unit.record.query = self._nobody.address
+                for operator in remains.operators.values():
+                    # a worker may be about to wake it, if it is timed
+                    operator.unit.query = self._nobody.address
+                    operator.unit.run = self._no_run.address
                 remains.memory.close()
-                self.give_numbers(remains.units)
+                self.give_numbers(remains.operators)
         return bool(self._graveyard)
 
     def _are_home(self, numbers: Iterable[int]) -> bool:
@@ -371,15 +377,15 @@ class NodeEngine:
     def ready(self, numbers: Iterable[int]) -> None:
         """Units that may have something to do, from the host."""
         with self.hosts.engine_entered(), self._control_lock:
-            self.life.adopt(self._control)
+            self.mode.adopt(self._control)
             for number in numbers:
-                self.life.ready(self._control, number)
+                self.mode.ready(self._control, number)
 
     def let_go(self, block: int) -> None:
         """The host is done with a block."""
         with self.hosts.engine_entered(), self._control_lock:
-            self.life.adopt(self._control)
-            self.life.let_go(self._control, block)
+            self.mode.adopt(self._control)
+            self.mode.let_go(self._control, block)
 
     def _on_room(self, pool: BlockPool) -> None:
         record = Pool(pool.address)
@@ -406,17 +412,17 @@ class NodeEngine:
             self._go_over()
 
     def _go_over(self) -> None:
-        """All workers come out first: the two lives have their own ways to be atomic. Each goes on
+        """All workers come out first: the two modes have their own ways to be atomic. Each goes on
         with what is on its stack."""
         self._record.leaving = 1
         for thread in self._threads:
             while thread.is_alive() and not self._closed:
-                self.life.wake_all(self._record)
+                self.mode.wake_all(self._record)
                 thread.join(WAKE_SECONDS)
         with self._lock, self.hosts.shut_out():
             if self._closed:
                 return
-            self.life.become_compiled()
+            self.mode.become_compiled()
             self._prepare()
             self._record.leaving = 0
             for memory in self._memories:
@@ -424,7 +430,7 @@ class NodeEngine:
             self._start()
 
     def _work(self, worker: Any) -> None:
-        while self.life.work(worker.address) == HOST:
+        while self.mode.work(worker.address) == HOST:
             self._serve(worker.held)
 
     def _serve(self, unit: int) -> None:

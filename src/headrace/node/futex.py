@@ -16,7 +16,7 @@ import threading
 
 from llvmlite import ir
 
-from headrace.stage.memory.instructions import WORD, intrinsic, teach_instruction
+from headrace.stage.memory.instructions import WORD, intrinsic, register_instruction
 from headrace.stage.memory.records import i32, record
 
 SECOND = 1_000_000_000
@@ -79,7 +79,7 @@ def wake(address: int, count: int) -> int:
 
 def _timespec(b, ns):
     """The address of a struct timespec on the stack."""
-    from numba.core import cgutils
+    from headrace.stage.memory.numba_internals import cgutils
 
     place = cgutils.alloca_once(b, ir.ArrayType(WORD, 2))
     first = b.bitcast(place, WORD.as_pointer())
@@ -110,5 +110,5 @@ def _emit_wake(context, b, address, count):
     return _emit_futex(b, _WAKE, address, count, WORD(0)) if HAS_FUTEX else WORD(0)
 
 
-teach_instruction(wait, 3, "int64", _emit_wait)
-teach_instruction(wake, 2, "int64", _emit_wake)
+register_instruction(wait, 3, "int64", _emit_wait)
+register_instruction(wake, 2, "int64", _emit_wake)

@@ -20,13 +20,24 @@ from headrace.node.emit import (
     publish,
     ready_to_write,
 )
-from headrace.node.port import PROGRESS, Port, Slice, peek
+from headrace.node.port import PROGRESS, Mark, Port, Slice, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.running import PLACES, pass_mark
-from headrace.node.unit import AGAIN, BLOCKED, FINISHED, GO_ON, MARKING, STARVED, Edge, is_cancelled
+from headrace.node.unit import (
+    AGAIN,
+    BLOCKED,
+    FINISHED,
+    GO_ON,
+    MAIN,
+    MARKING,
+    STARVED,
+    Edge,
+    Output,
+    Run,
+    is_cancelled,
+)
 from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import FOREVER, NEVER
-from headrace.stage.marks import may_mark
 from headrace.stage.memory.arithmetic import float_order
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import (
@@ -42,6 +53,7 @@ from headrace.stage.memory.records import (
     line,
     record,
 )
+from headrace.stage.row_watermarks import may_have_watermarks
 from headrace.stage.strings.heap import Heap, has_overflown
 from headrace.stage.strings.words import compare_words, keep_words, views
 
@@ -97,14 +109,14 @@ class GatherRecord:
 @compiled
 def run_gather(worker, unit):
     """See the top of this file."""
-    gather = GatherRecord(unit.task)
+    run = Run(unit.run)
     while True:
         if is_cancelled(unit):
             return FINISHED
-        if unit.phase == MARKING:
+        if run.phase == MARKING:
             answer = pass_mark(worker, unit)
         else:
-            answer = gather_rows(worker, unit, gather)
+            answer = gather_rows(worker, unit, GatherRecord(run.task))
         if answer != GO_ON:
             return answer
 
@@ -112,6 +124,7 @@ def run_gather(worker, unit):
 @compiled
 def look_at_edges(worker, unit, gather):
     """See what is next on every edge; gives how many have rows. Marks are taken in here."""
+    run = Run(unit.run)
     edges, stands, with_rows = Edge(unit.edges), Stand(gather.stands), 0
     for k in range(unit.edge_count):
         edge, stand = edges[k], stands[k]
@@ -135,10 +148,10 @@ def look_at_edges(worker, unit, gather):
                     if slice.whole == 0:
                         break
             elif slice.kind == PROGRESS:
-                stand.passed = slice.value
+                stand.passed = Mark(slice.mark).value
                 finish_mark(worker, port, slice)
             else:
-                keep_mark(unit.mark, slice)
+                keep_mark(run.mark, slice)
                 finish_mark(worker, port, slice)
                 edge.waiting, stand.state = 1, AT_MARK
                 unit.arrived += 1
@@ -148,38 +161,41 @@ def look_at_edges(worker, unit, gather):
 @compiled
 def gather_rows(worker, unit, gather):
     """Give the next rows, or take the mark that all owners have come to."""
+    run = Run(unit.run)
     with_rows = look_at_edges(worker, unit, gather)
     if unit.arrived == unit.edge_count:
         unit.arrived = 0
         for k in range(unit.edge_count):
             Edge(unit.edges)[k].waiting = 0
             Stand(gather.stands)[k].passed = NEVER
-        unit.phase = MARKING
+        run.phase = MARKING
         return GO_ON
     if with_rows == 0:
         return STARVED
-    serial = serial_of(unit, gather)
-    if not ready_to_write(worker, unit.main, serial):
+    serial, due = serial_and_due(unit, gather)
+    output = Output(run.outputs)[MAIN]
+    if not ready_to_write(worker, output, serial):
         return BLOCKED
-    gather.block, gather.edge_count = NodeBlock(unit.main.block).block.address, unit.edge_count
+    gather.block, gather.edge_count = NodeBlock(output.block).block.address, unit.edge_count
     if serial != gather.serial:
         gather.serial, gather.places = serial, 0
     _, given = call(gather.merge, gather.address)
     if given == 0:
         return STARVED  # until another owner has come further
     leave_slices(worker, unit, gather, given)
-    publish(worker, unit.main, serial)
+    publish(worker, output, serial, due)
     return AGAIN
 
 
 @compiled
-def serial_of(unit, gather):
-    """The split that the rows belong to; between two marks it is the same for all."""
-    stands = Stand(gather.stands)
+def serial_and_due(unit, gather):
+    """The split that the rows belong to, between two marks it is the same for all; and when the
+    oldest of them was due."""
+    stands, serial, due = Stand(gather.stands), 0, FOREVER
     for k in range(unit.edge_count):
         if stands[k].state == HAS_ROWS:
-            return stands[k].slice.serial
-    return 0
+            serial, due = stands[k].slice.serial, min(due, stands[k].slice.due)
+    return serial, due
 
 
 @compiled
@@ -330,7 +346,7 @@ def copy_rows(gather, block, picked):
         if column.nullable != 0:
             copy_validity(gather, target.valid, start, picked)
     if gather.watermark >= 0:
-        may_mark(block)
+        may_have_watermarks(block)
     gather.places += picked
     block.rows = start + picked
     return picked

@@ -1,7 +1,7 @@
 """A plan into units and ports: what the workers of an engine run for one query.
 
 The plan is cut at its exchanges. A stage that reads sources has no state of its own but partial
-results, so it is *replicated*: each slot has its own units for it, and only what crosses an
+results, so it is *replicated*: each replica has its own units for it, and only what crosses an
 exchange, or goes to a sink, is merged, in the order of the splits. A stage behind an exchange has
 one copy. Inside a stage, every chain of operators is a unit.
 """
@@ -18,8 +18,10 @@ from headrace.plan.nodes import Node, Sink, Source
 from headrace.plan.planner import Plan, StagePlan
 from headrace.stage.blocks.layout import Layout
 from headrace.stage.input import Input
+from headrace.stage.kernel import Kernel
 from headrace.stage.store import first_group
-from headrace.stage.units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit
+from headrace.stage.task import MAIN
+from headrace.stage.units import BatchesUnit, KernelUnit, OutputUnit
 from headrace.stage.units import Unit as StageUnit
 from headrace.stage.wiring import Wiring
 
@@ -31,13 +33,13 @@ class Out:
     """An output of a unit: the layout of its rows (None: it hands on those of others)."""
 
     layout: Layout | None
-    readers: list[Placed] = field(default_factory=list)
+    readers: list[Operator] = field(default_factory=list)
     borrows: bool = False  # the bytes of its strings lie in batches of the host
 
 
 @dataclass(eq=False)
-class Placed:
-    """A unit in the making."""
+class Operator:
+    """A unit as Python sees it: where it stands in the plan, and its records once it is built."""
 
     kind: int
     name: str
@@ -49,14 +51,24 @@ class Placed:
     channel: int = 0  # of a reader: its place among the channels of its stage
     root: Node | None = None  # of a gathering: the exchange or sink that it is for
     groups: range | None = None  # of an owner: its key groups
-    slot: int | None = None
-    senders: list[Placed] = field(default_factory=list)  # one for each edge
+    replica: int | None = None
+    senders: list[Operator] = field(default_factory=list)  # one for each edge
     inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
+    number: int = -1  # as workers and schedulers know it
+    unit: Any = None  # the record,
+    run: Any = None  # and what it has under way
+    ports: list[Any] = field(default_factory=list)  # of its edges
 
     @property
     def main(self) -> Out:
         """Its first output."""
-        return self.outs[0]
+        return self.outs[MAIN]
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that it runs."""
+        assert self.kernel_unit is not None
+        return self.kernel_unit.kernel
 
 
 class Graph:
@@ -65,28 +77,28 @@ class Graph:
     def __init__(
         self,
         plan: Plan,
-        slots: int,
+        replicas: int,
         owners: int,
         capacity: int,
         compiled: bool = True,
         account: int = 0,
     ) -> None:
-        self.slots, self.owners, self._account = slots, owners, account
+        self.replicas, self.owners, self._account = replicas, owners, account
         self.capacity, self.is_compiled = capacity, compiled
-        self.units: list[Placed] = []
+        self.operators: list[Operator] = []
         self.sources: list[Source] = []
         self.sinks: dict[str, Sink] = {}
         self.stages = plan.stages() if owners == 1 else plan.owned_stages()
-        self._merges: dict[str, Placed] = {}  # by the name of an exchange or sink
+        self._merges: dict[str, Operator] = {}  # by the name of an exchange or sink
         self._wirings: dict[tuple[int, int], Wiring] = {}
-        self._placed: dict[int, Placed] = {}  # by the id of a stage's unit
-        self._received: dict[str, list[Placed]] = {}  # readers of an exchange
+        self._operators: dict[int, Operator] = {}  # by the id of a stage's unit
+        self._received: dict[str, list[Operator]] = {}  # readers of an exchange
         self._tables: dict[int, Any] = {}
         for stage in self.stages:
             self._place(stage)
         for stage in self.stages:
             self._connect(stage)
-        for unit in self.units:
+        for unit in self.operators:
             for out in unit.outs:
                 for reader in out.readers:
                     reader.senders.append(unit)
@@ -95,7 +107,7 @@ class Graph:
 
     def _copies(self, stage: StagePlan) -> range:
         if stage.is_replicated:
-            return range(self.slots)
+            return range(self.replicas)
         return range(self.owners if stage.is_owned else 1)
 
     def _place(self, stage: StagePlan) -> None:
@@ -108,66 +120,68 @@ class Graph:
         for copy in self._copies(stage):
             wiring = Wiring(stage, self.capacity, self.is_compiled, self._tables, self._account)
             self._wirings[stage.number, copy] = wiring
-            slot = copy if replicated or stage.is_owned else None
+            replica = copy if replicated or stage.is_owned else None
             if replicated:
                 self._place_source(stage, wiring, copy)
             for unit in wiring.units:
                 if isinstance(unit, KernelUnit):
-                    self._place_kernel(stage, unit, slot)
+                    self._place_kernel(stage, unit, replica)
                 elif isinstance(unit, BatchesUnit):
                     outs = [Out(unit.layout, borrows=True)]
-                    placed = Placed(BATCHES, unit.name, stage.number, outs, slot=slot)
-                    placed.batches = unit
-                    self._add(unit, placed)
+                    operator = Operator(BATCHES, unit.name, stage.number, outs, replica=replica)
+                    operator.batches = unit
+                    self._add(unit, operator)
                 elif isinstance(unit, OutputUnit) and replicated and len(unit.watermarks) > 1:
-                    self._add(unit, Placed(PASS, unit.name, stage.number, [Out(None)], slot=slot))
+                    self._add(
+                        unit, Operator(PASS, unit.name, stage.number, [Out(None)], replica=replica)
+                    )
         for root in stage.roots:
             if replicated:
                 self._merges[root.name] = self._add(
-                    None, Placed(MERGE, root.name, stage.number, [Out(None)])
+                    None, Operator(MERGE, root.name, stage.number, [Out(None)])
                 )
             elif stage.is_owned:
                 layout = Layout.of(root.schema)
-                placed = Placed(GATHER, root.name, stage.number, [Out(layout)], root=root)
-                self._merges[root.name] = self._add(None, placed)
+                operator = Operator(GATHER, root.name, stage.number, [Out(layout)], root=root)
+                self._merges[root.name] = self._add(None, operator)
             if isinstance(root, Sink):
-                self._add(None, Placed(SINK, root.name, stage.number, sink=root))
+                self._add(None, Operator(SINK, root.name, stage.number, sink=root))
 
-    def _add(self, unit: StageUnit | None, placed: Placed) -> Placed:
-        self.units.append(placed)
+    def _add(self, unit: StageUnit | None, operator: Operator) -> Operator:
+        self.operators.append(operator)
         if unit is not None:
-            self._placed[id(unit)] = placed
-        return placed
+            self._operators[id(unit)] = operator
+        return operator
 
-    def _place_source(self, stage: StagePlan, wiring: Wiring, slot: int) -> None:
+    def _place_source(self, stage: StagePlan, wiring: Wiring, replica: int) -> None:
         inputs = {n.name: wiring.inputs[n.name] for n in stage.inputs if isinstance(n, Source)}
         outs = [Out(i.layout, borrows=True) for i in inputs.values()]
         names = ", ".join(inputs)
-        placed = Placed(SOURCE, names, stage.number, outs, slot=slot, inputs=inputs)
-        self.units.append(placed)
+        operator = Operator(SOURCE, names, stage.number, outs, replica=replica, inputs=inputs)
+        self.operators.append(operator)
         for name in inputs:
-            self._placed[id(wiring.inputs[name])] = placed
+            self._operators[id(wiring.inputs[name])] = operator
 
-    def _place_kernel(self, stage: StagePlan, unit: KernelUnit, slot: int | None) -> None:
-        outs = [Out(unit.kernel.output.layout)]
-        late = unit.kernel.late_output
-        outs.append(Out(None if late is None else late.layout))
-        placed = Placed(KERNEL, unit.name, stage.number, outs, kernel_unit=unit, slot=slot)
+    def _place_kernel(self, stage: StagePlan, unit: KernelUnit, replica: int | None) -> None:
+        outs = [Out(block.layout) for block in unit.kernel.outputs.values()]
+        operator = Operator(
+            KERNEL, unit.name, stage.number, outs, kernel_unit=unit, replica=replica
+        )
         if stage.is_owned:
-            assert slot is not None
-            groups = first_group(slot, self.owners), first_group(slot + 1, self.owners)
-            placed.groups = range(*groups)
-        self._add(unit, placed)
+            assert replica is not None
+            groups = first_group(replica, self.owners), first_group(replica + 1, self.owners)
+            operator.groups = range(*groups)
+        self._add(unit, operator)
 
     def place_readers(self, stage: int, polled: Sequence[bool]) -> None:
         """A unit for each channel of a stage that is to be polled; known when it starts."""
         for channel, is_polled in enumerate(polled):
             if is_polled:
-                placed = Placed(READER, "", stage, channel=channel)
-                self.units.append(placed)
+                operator = Operator(READER, "", stage, channel=channel)
+                self.operators.append(operator)
 
-    def _sink(self, name: str) -> Placed:
-        return next(u for u in self.units if u.kind == SINK and u.name == name)
+    def _sink(self, name: str) -> Operator:
+        return next(u for u in self.operators if u.kind == SINK and u.name == name)
 
     # ---- wires -------------------------------------------------------------------------------
 
@@ -176,13 +190,12 @@ class Graph:
             wiring = self._wirings[stage.number, copy]
             for unit in wiring.units:
                 if isinstance(unit, KernelUnit):
-                    placed = self._placed[id(unit)]
-                    placed.outs[0].readers = self._readers(stage, unit, MAIN)
-                    placed.outs[1].readers = self._readers(stage, unit, LATE)
+                    for k, out in enumerate(self._operators[id(unit)].outs):
+                        out.readers = self._readers(stage, unit, k)
                 elif isinstance(unit, BatchesUnit):
-                    self._placed[id(unit)].main.readers = self._readers(stage, unit, MAIN)
-                elif isinstance(unit, OutputUnit) and id(unit) in self._placed:
-                    self._placed[id(unit)].main.readers = [self._merges[unit.name]]
+                    self._operators[id(unit)].main.readers = self._readers(stage, unit, MAIN)
+                elif isinstance(unit, OutputUnit) and id(unit) in self._operators:
+                    self._operators[id(unit)].main.readers = [self._merges[unit.name]]
             if stage.is_replicated:
                 self._connect_source(stage, wiring)
         if stage.is_replicated or stage.is_owned:
@@ -192,21 +205,21 @@ class Graph:
     def _connect_source(self, stage: StagePlan, wiring: Wiring) -> None:
         inputs = [n for n in stage.inputs if isinstance(n, Source)]
         for k, node in enumerate(inputs):
-            placed = self._placed[id(wiring.inputs[node.name])]
-            placed.outs[k].readers = self._readers(stage, wiring.inputs[node.name], MAIN)
+            operator = self._operators[id(wiring.inputs[node.name])]
+            operator.outs[k].readers = self._readers(stage, wiring.inputs[node.name], MAIN)
 
-    def _readers(self, stage: StagePlan, unit: StageUnit, port: str) -> list[Placed]:
-        found: list[Placed] = []
-        for reader, _ in unit.readers[port]:
-            if not isinstance(reader, OutputUnit) or id(reader) in self._placed:
-                found.append(self._placed[id(reader)])
+    def _readers(self, stage: StagePlan, unit: StageUnit, output: int) -> list[Operator]:
+        found: list[Operator] = []
+        for reader, _ in unit.readers[output]:
+            if not isinstance(reader, OutputUnit) or id(reader) in self._operators:
+                found.append(self._operators[id(reader)])
             elif stage.is_replicated or stage.is_owned:
                 found.append(self._merges[reader.name])
             else:
                 found.extend(self._behind(reader.node))
         return found
 
-    def _behind(self, root: Node) -> Iterator[Placed]:
+    def _behind(self, root: Node) -> Iterator[Operator]:
         """Who reads what a stage gives: its sink, or the readers in the stage it is sent to."""
         if isinstance(root, Sink):
             yield self._sink(root.name)

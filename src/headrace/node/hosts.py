@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .free_list import NO_UNIT
-from .life import Life
+from .mode import Mode
 from .unit import HOST
 
 WAIT_NS = 100_000_000  # for a unit, before a thread looks whether it is still needed
@@ -28,12 +28,12 @@ class Hosts:
 
     def __init__(
         self,
-        life: Life,
+        mode: Mode,
         make_worker: Callable[[int], Any],
         serve: Callable[[int], None],
         end: Callable[[], None],
     ) -> None:
-        self._life, self._make_worker, self._serve, self._end = life, make_worker, serve, end
+        self._mode, self._make_worker, self._serve, self._end = mode, make_worker, serve, end
         self._lock = threading.Lock()  # guards what follows
         self._threads: list[threading.Thread] = []
         self._waiting = 0
@@ -77,11 +77,11 @@ class Hosts:
         with self._lock:
             return any(thread.is_alive() for thread in self._threads)
 
-    # ---- the two lives -----------------------------------------------------------------------
+    # ---- the two modes -----------------------------------------------------------------------
 
     @contextmanager
     def engine_entered(self) -> Iterator[None]:
-        """Inside, the engine stays in its present life."""
+        """Inside, the engine stays in its present mode."""
         with self._entry:
             while self._shut:
                 self._entry.wait()
@@ -112,9 +112,9 @@ class Hosts:
     def _run(self, worker: Any) -> None:
         while not self._is_over():
             with self.engine_entered():
-                compiled = self._life.is_compiled
+                compiled = self._mode.is_compiled
                 ns = WAIT_NS if compiled else 0
-                unit = self._life.await_hosted(worker, ns)
+                unit = self._mode.await_hosted(worker, ns)
             if unit == NO_UNIT:
                 if not compiled:
                     time.sleep(INTERPRETED_NS / 1e9)
@@ -140,7 +140,7 @@ class Hosts:
     def _work_on(self, worker: Any, unit: int) -> None:
         while True:
             with self.engine_entered():
-                answer = self._life.run_hosted(worker, unit)
+                answer = self._mode.run_hosted(worker, unit)
             if answer != HOST:
                 return
             self._serve(unit)

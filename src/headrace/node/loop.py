@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.stage.beside import Beside, beside
+from headrace.stage.background import BackgroundCompile, in_background
 
 
-def loop() -> Beside:
+def loop() -> BackgroundCompile:
     """The workers' loop; where it is not in the disk cache, a process begins to compile it, and
     then what the host calls besides."""
-    return beside("headrace.node.worker:work", "headrace.rehearsal:rehearse")
+    return in_background("headrace.node.worker:work", "headrace.rehearsal:rehearse")

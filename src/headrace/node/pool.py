@@ -121,8 +121,7 @@ def wanted(pool):
 @compiled
 def clear(block):
     """Forget what the block held."""
-    block.rows, block.watermark, block.clock = 0, NEVER, 0
-    block.ingest, block.serial = 0, 0
+    block.rows, block.watermark = 0, NEVER
 
 
 @compiled

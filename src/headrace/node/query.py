@@ -17,13 +17,13 @@ from headrace.stage.sampling import Sample, Sampling
 from . import building
 from .batches import GivenRows
 from .blocks import FeedUsers, NodeBlock
-from .building import Building, Made
+from .building import Building
 from .channels import Channels
-from .graph import Graph
+from .graph import Graph, Operator
 from .histogram import Histogram, Latencies
 from .idling import idle_together
-from .life import Life
 from .memory import Memory
+from .mode import Mode
 from .port import pending
 from .sampled import ask_for_samples, take_samples
 from .splits import SplitRecord
@@ -34,6 +34,7 @@ from .unit import (
     FAILED_TIME,
     FINISH,
     KERNEL,
+    MAIN,
     NO_MEMORY,
     POLL,
     READER,
@@ -55,14 +56,14 @@ class Query:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
         that brings nothing."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
-        self._life: Life = engine.life
+        self._mode: Mode = engine.mode
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
             plan,
             engine.workers,
             engine.owners,
             capacity,
-            self._life.compiles,
+            self._mode.compiles,
             self._memory.account.address,
         )
         self.sources, self.sinks = self._graph.sources, self._graph.sinks
@@ -77,7 +78,7 @@ class Query:
         self._stopped = False
         self._last_metrics: dict[str, dict[str, Any]] = {}
         self._given: list[tuple[Feed, Any]] = []  # what users' functions gave
-        kernels = {u.name: u.kernel_unit.kernel for u in self._graph.units if u.kernel_unit}
+        kernels = {o.name: o.kernel for o in self._graph.operators if o.kernel_unit}
         self._sampling = Sampling(kernels, self._ask_for_samples, self._take_samples)
         self.sample = self._sampling.start
         self._latency, self._result_latency = Histogram.allocate(), Histogram.allocate()
@@ -112,16 +113,16 @@ class Query:
             self._close()
 
     @property
-    def units(self) -> dict[int, Made]:
-        """Its units, by number."""
+    def operators(self) -> dict[int, Operator]:
+        """What its units are, by number."""
         made = self._made  # another thread may be taking it away
-        return {} if made is None else made.units
+        return {} if made is None else made.operators
 
     def _start(self, turn: Callable[[], bool]) -> None:
         """Compile, build, and begin to read, unless `turn` raises meanwhile."""
         self._delivery.open()
         self._open_channels()
-        numbers = self._engine.take_numbers(len(self._graph.units))
+        numbers = self._engine.take_numbers(len(self._graph.operators))
         try:
             made = Building(
                 self._graph,
@@ -130,7 +131,7 @@ class Query:
                 numbers,
                 self._engine.table,
                 self._engine.blank,
-                self._life,
+                self._mode,
                 (self._latency, self._result_latency),
                 self._markers,
             )
@@ -138,7 +139,7 @@ class Query:
             self._engine.give_numbers(numbers)
             raise
         self._made = made
-        self._life.prepare()
+        self._mode.prepare()
         turn()  # compiling may have taken long
         self._engine.add(self, self._memory)
         for channels in self._channels.values():
@@ -155,14 +156,15 @@ class Query:
             sources = [node for node in stage.inputs if isinstance(node, Source)]
             if sources:
                 rows = building.SPLIT_BLOCKS * graph.capacity
-                made = Channels(sources, graph.slots, rows, graph.capacity, self._life)
+                made = Channels(sources, graph.replicas, rows, graph.capacity, self._mode)
                 self._channels[stage.number] = made
                 graph.place_readers(stage.number, [channel.is_polled for channel in made.all])
         if self._idle is not None:
             idle_together(graph.stages, self._channels, self._idle)
 
     def _wake(self, *kinds: int) -> None:
-        self._engine.ready(unit.number for unit in self.units.values() if unit.placed.kind in kinds)
+        found = self.operators.values()
+        self._engine.ready(operator.number for operator in found if operator.kind in kinds)
 
     def _drain(self) -> None:
         """Read no more; what was read is finished."""
@@ -191,7 +193,7 @@ class Query:
         self._last_metrics = self.metrics()
         with self._looking:
             made, self._made = self._made, None
-        self._engine.remove(self, made.units, self._memory, (made, self))
+        self._engine.remove(self, made.operators, self._memory, (made, self))
 
     def _close_readers(self) -> None:
         for channels in self._channels.values():
@@ -219,44 +221,44 @@ class Query:
     def serve(self, number: int) -> None:
         """Do what a unit asks for; an error ends the query."""
         try:
-            unit = self.units[number]
-            _SERVICES[unit.record.request](self, unit)
+            operator = self.operators[number]
+            _SERVICES[operator.run.request](self, operator)
         except BaseException as error:
             self.fail(error)
 
-    def _poll(self, unit: Made) -> None:
-        nap = self._channels[unit.placed.stage].all[unit.placed.channel].poll()
+    def _poll(self, operator: Operator) -> None:
+        nap = self._channels[operator.stage].all[operator.channel].poll()
         if nap:
-            unit.record.wake_at = time.monotonic_ns() + nap
+            operator.unit.wake_at = time.monotonic_ns() + nap
         else:
             self._wake(SOURCE)
 
-    def _call(self, unit: Made) -> None:
+    def _call(self, operator: Operator) -> None:
         """Let a user's function have the rows that it has come to; keep what it gives."""
-        slice, batches = unit.record.slice, unit.placed.batches
+        slice, batches = operator.run.slice, operator.batches
         assert batches is not None
         rows = batches.called(to_arrow(self._view(slice.block), None, slice.first, slice.last))
         feed, users = Feed(batches.layout, rows), FeedUsers.allocate()
         users.count = 1
-        given = GivenRows(unit.record.task)
+        given = GivenRows(operator.run.task)
         given.end, given.users = feed.rows, users.address
-        given.fill = self._life.fill(feed.only_copies)
+        given.fill = self._mode.fill(feed.only_copies)
         request = given.request
         request.feed, request.offset = feed.address, 0
         with self._lock:
             self._given = [held for held in self._given if held[1].count > 0]
             self._given.append((feed, users))
 
-    def _lack_memory(self, unit: Made) -> None:
-        raise self._memory.exhausted(unit.placed.name)
+    def _lack_memory(self, operator: Operator) -> None:
+        raise self._memory.exhausted(operator.name)
 
-    def _write(self, unit: Made) -> None:
+    def _write(self, operator: Operator) -> None:
         """Give a sink the rows that it has come to."""
-        slice = unit.record.slice
+        slice = operator.run.slice
         rows = to_arrow(self._view(slice.block), first=slice.first, last=slice.last)
-        self._delivery.write(unit.placed.name, rows)
+        self._delivery.write(operator.name, rows)
 
-    def _finish(self, unit: Made) -> None:
+    def _finish(self, operator: Operator) -> None:
         """A sink has got everything."""
         with self._lock:
             self._open_sinks -= 1
@@ -267,46 +269,46 @@ class Query:
         assert self._made is not None
         return self._made.pools[NodeBlock(block).home].view(block)
 
-    def _explain(self, unit: Made) -> None:
+    def _explain(self, operator: Operator) -> None:
         """Raise the error of a row as the user should see it."""
-        if unit.placed.kind == SOURCE:
+        if operator.kind == SOURCE:
             assert self._made is not None
-            channel = SplitRecord(unit.record.task).channel
-            self._channels[unit.placed.stage].all[channel].explain()
-        kernel = unit.kernel
-        kernel.block = self._view(unit.record.slice.block)
+            channel = SplitRecord(operator.run.task).channel
+            self._channels[operator.stage].all[channel].explain()
+        kernel = operator.kernel
+        kernel.block = self._view(operator.run.slice.block)
         try:
             kernel.compiled_rows(kernel.task.address)
         except Exception as error:
             explain_failure(kernel, error)
         raise AssertionError("a row that failed did not fail again")
 
-    def _explain_time(self, unit: Made) -> None:
+    def _explain_time(self, operator: Operator) -> None:
         """Raise the error of a row whose time could not be computed."""
-        channel = SplitRecord(unit.record.task).channel
-        times = self._channels[unit.placed.stage].all[channel].times
+        channel = SplitRecord(operator.run.task).channel
+        times = self._channels[operator.stage].all[channel].times
         assert times is not None
         times.explain()
 
     # ---- what it has done --------------------------------------------------------------------
 
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """For every operator: rows, blocks, times, state; those of slots are added up."""
+        """For every operator: rows, blocks, times, state; those of replicas are added up."""
         with self._looking:  # the units are not given to another query meanwhile
             if self._made is None:
                 return self._last_metrics
-            measured = _added_up(_measured(unit) for unit in self.units.values())
+            measured = _added_up(_measured(operator) for operator in self.operators.values())
             return self._sampling.add_to(measured)
 
     def _ask_for_samples(self) -> None:
         with self._looking:
-            ask_for_samples(self.units.values())
+            ask_for_samples(self.operators.values())
 
     def _take_samples(self) -> list[tuple[str, Sample]]:
         with self._looking:
             if self._made is None or self._sampling.is_stopped:
                 return []
-            return take_samples(self.units.values(), self._view, self._engine.let_go)
+            return take_samples(self.operators.values(), self._view, self._engine.let_go)
 
     def latency(self) -> dict[str, Latencies]:
         """How long rows took from when they were due: all splits, and those that gave results;
@@ -340,32 +342,31 @@ def _added_up(measured: Iterable[dict[str, dict[str, Any]]]) -> dict[str, dict[s
     return found
 
 
-def _measured(unit: Made) -> dict[str, dict[str, Any]]:
+def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
     """What a unit has done, by the name of its operator; sources by theirs."""
-    record, placed = unit.record, unit.placed
-    if placed.kind not in (SOURCE, KERNEL, BATCHES, SINK):
+    unit, outputs = operator.unit, Output(operator.run.outputs)
+    if operator.kind not in (SOURCE, KERNEL, BATCHES, SINK):
         return {}
     made = {
-        "rows_in": record.rows_in,
-        "rows_out": record.main.rows,
+        "rows_in": unit.rows_in,
+        "rows_out": outputs[MAIN].rows if operator.outs else 0,
         "late_rows": 0,
-        "blocks": record.runs,
-        "seconds": record.busy / 1e9,
-        "starved": record.starved / 1e9,
-        "blocked": record.blocked / 1e9,
-        "pending": sum(pending(port) for port in unit.ports),
-        "python_calls": placed.batches.counters.python_calls if placed.batches else 0,
+        "blocks": unit.runs,
+        "seconds": unit.busy / 1e9,
+        "starved": unit.starved / 1e9,
+        "blocked": unit.blocked / 1e9,
+        "pending": sum(pending(port) for port in operator.ports),
+        "python_calls": operator.batches.counters.python_calls if operator.batches else 0,
     }
-    if placed.batches is not None:
-        made["seconds"] += placed.batches.counters.seconds
-    if placed.kind == KERNEL:
-        kernel, chain = unit.kernel, placed.kernel_unit.chain
+    if operator.batches is not None:
+        made["seconds"] += operator.batches.counters.seconds
+    if operator.kind == KERNEL:
+        kernel = operator.kernel
         made["late_rows"] = kernel.task.late
-        made |= {"operators": [node.name for node in chain.nodes], **kernel.state_size()}
-    if placed.kind != SOURCE:
-        return {placed.name: made}
-    outputs = Output(record.outputs)
+        made |= {"operators": [node.name for node in kernel.chain.nodes], **kernel.state_size()}
+    if operator.kind != SOURCE:
+        return {operator.name: made}
     return {
         name: {**made, "rows_in": outputs[k].rows, "rows_out": outputs[k].rows}
-        for k, name in enumerate(placed.inputs)
+        for k, name in enumerate(operator.inputs)
     }

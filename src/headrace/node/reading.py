@@ -1,4 +1,4 @@
-"""Sources: a slot copies the rows of the split that it has claimed (`splits`) into blocks.
+"""Sources: a replica copies the rows of the split that it has claimed (`splits`) into blocks.
 
 Every 50 ms a marker goes from each source to the sinks behind it (Enjima §4): between two blocks of
 a split, however long it is, and where there are no rows, in a split without any.
@@ -35,15 +35,16 @@ from headrace.node.unit import (
     STARVED,
     Output,
     QueryRecord,
+    Run,
     is_cancelled,
 )
-from headrace.stage.ahead import Ahead, aim
 from headrace.stage.blocks.arrow import copy_block, fill_block
 from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import FOREVER, NEVER, ClockRecord, observe_block, observe_column
 from headrace.stage.memory.atomics import cas, fetch_add, load_acquire, load_relaxed
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
+from headrace.stage.prefetch import Prefetch, aim
 
 MARKER_PERIOD = 50_000_000  # ns between two markers of a source
 
@@ -88,29 +89,30 @@ def move_times(block, column, count, shift):
 @compiled
 def run_source(worker, unit):
     """Work on a split; claim one first, if there is none."""
-    query, split = QueryRecord(unit.query), SplitRecord(unit.task)
     if is_cancelled(unit):
         return FINISHED
-    if unit.phase == NEXT:
+    run = Run(unit.run)
+    query, split = QueryRecord(unit.query), SplitRecord(run.task)
+    if run.phase == NEXT:
         draining = load_relaxed(query, "draining")
         answer = claim(worker, unit, split, draining)
         if answer != GO_ON:
             return answer
-        unit.phase, split.marked = ROWS, -1
+        run.phase, split.marked = ROWS, -1
     channel = ChannelFeed(SplitsRecord(split.shared).channels)[split.channel]
-    output = Output(unit.outputs)[channel.source]
+    output = Output(run.outputs)[channel.source]
     if not send_marker(worker, unit, split, channel, output):
         return BLOCKED
     if split.request.offset < split.end:
         return give_block(worker, unit, split, channel, output)
     if not end_split(worker, unit, split, channel):
         return BLOCKED
-    if SplitsRecord(split.shared).slots == 1:
+    if SplitsRecord(split.shared).replicas == 1:
         channel.largest = split.clock.largest
     if split.users != 0:
         fetch_add(FeedUsers(split.users), "count", -1)
         split.users = 0
-    unit.phase = NEXT
+    run.phase = NEXT
     return MORE
 
 
@@ -118,13 +120,14 @@ def run_source(worker, unit):
 def end_split(worker, unit, split, channel):
     """The rows of the split are over, which all readers hear, also those of other sources: so a
     unit that reads several of them works on one split after the other. False: no room."""
-    outputs, mark = Output(unit.outputs), unit.mark
-    for k in range(unit.sources):
+    run = Run(unit.run)
+    outputs, mark = Output(run.outputs), run.mark
+    for k in range(unit.output_count):
         if not has_places(worker, outputs[k]):
             return False
     mark.kind, mark.serial = SPLIT, split.serial
     mark.channel, mark.ended, mark.due = split.channel, split.ended, split.due
-    for k in range(unit.sources):
+    for k in range(unit.output_count):
         mark.value = watermark_of(channel, split) if k == channel.source else FOREVER
         give_mark(worker, outputs[k], mark)
     return True
@@ -133,6 +136,7 @@ def end_split(worker, unit, split, channel):
 @compiled
 def send_marker(worker, unit, split, channel, output):
     """Send a marker if one is due, but no two in a row; False: there is no room for it."""
+    run = Run(unit.run)
     if split.marker == 0:
         if split.marked == split.request.offset:
             return True
@@ -143,7 +147,7 @@ def send_marker(worker, unit, split, channel, output):
         split.marker = moment
     if not has_places(worker, output):
         return False
-    mark = unit.mark
+    mark = run.mark
     mark.kind, mark.value, mark.serial = MARKER, 0, split.serial
     mark.channel, mark.ended, mark.due = split.channel, 0, split.marker
     give_mark(worker, output, mark)
@@ -162,6 +166,7 @@ def watermark_of(channel, split):
 @compiled
 def give_block(worker, unit, split, channel, output):
     """Copy the next rows of the split into a block, and give it to the readers."""
+    run = Run(unit.run)
     if not has_places(worker, output) or not find_block(output):
         return BLOCKED
     request, record = split.request, NodeBlock(output.block).block
@@ -176,15 +181,16 @@ def give_block(worker, unit, split, channel, output):
         borrow(output.block, split.users)
     status, _ = call(split.fill, request.address)
     if status != 0:
-        unit.request = FAILED
+        run.request = FAILED
         return HOST
     request.offset += request.count
     unit.rows_in += request.count
-    if output.ahead != 0:
+    if output.prefetch != 0:
         coming = min(record.capacity, split.end - request.offset)
-        aim(Ahead(output.ahead), request.feed, request.offset, coming)
+        aim(Prefetch(output.prefetch), request.feed, request.offset, coming)
     block, output.block = output.block, 0  # the next rows get one of their own, from its start
-    hand_on(worker, output, block, 0, request.count, request.count, split.serial)
+    count, serial = request.count, split.serial
+    hand_on(worker, output, block, 0, count, count, serial, split.since)
     let_go(worker, block)
     return AGAIN
 
@@ -192,15 +198,16 @@ def give_block(worker, unit, split, channel, output):
 @compiled
 def run_reader(worker, unit):
     """Let the host poll the channel, unless what it brought lies there still."""
-    channel = ChannelFeed(unit.task)
     draining = load_relaxed(QueryRecord(unit.query), "draining")
     if is_cancelled(unit) or draining != 0:
         return FINISHED
-    if unit.phase == ROWS:  # the host has polled
-        unit.phase = NEXT
+    run = Run(unit.run)
+    channel = ChannelFeed(run.task)
+    if run.phase == ROWS:  # the host has polled
+        run.phase = NEXT
         return STARVED
     offer = load_acquire(channel, "offer")
     if offer != 0:
         return STARVED
-    unit.phase, unit.request = ROWS, POLL
+    run.phase, run.request = ROWS, POLL
     return HOST

@@ -11,34 +11,34 @@ from typing import Any
 
 from headrace.stage.sampling import Sample
 
-from .building import Made
+from .graph import Operator
 from .unit import KERNEL, NO_SAMPLE, SAMPLE_GIVEN, SAMPLE_WANTED
 
 
-def fused_units(units: Iterable[Made]) -> list[Made]:
+def fused(operators: Iterable[Operator]) -> list[Operator]:
     """Those whose kernels run several operators."""
-    kernels = [unit for unit in units if unit.placed.kind == KERNEL]
-    return [unit for unit in kernels if len(unit.kernel.chain.nodes) > 1]
+    kernels = [each for each in operators if each.kind == KERNEL]
+    return [each for each in kernels if len(each.kernel.chain.nodes) > 1]
 
 
-def ask_for_samples(units: Iterable[Made]) -> None:
+def ask_for_samples(operators: Iterable[Operator]) -> None:
     """Ask the units that have none."""
-    for unit in fused_units(units):
-        if unit.record.sampling == NO_SAMPLE:
-            unit.record.sampling = SAMPLE_WANTED
+    for operator in fused(operators):
+        if operator.unit.sampling == NO_SAMPLE:
+            operator.unit.sampling = SAMPLE_WANTED
 
 
 def take_samples(
-    units: Iterable[Made], view: Callable[[int], Any], let_go: Callable[[int], None]
+    operators: Iterable[Operator], view: Callable[[int], Any], let_go: Callable[[int], None]
 ) -> list[tuple[str, Sample]]:
     """The rows that units have kept aside."""
     taken = []
-    for unit in fused_units(units):
-        record = unit.record
+    for operator in fused(operators):
+        record = operator.unit
         if record.sampling == SAMPLE_GIVEN:
             block, first, last = record.sample_block, record.sample_first, record.sample_last
             cost = record.sample_ns / max(last - first, 1)
-            taken.append((unit.placed.name, Sample.of(view(block), first, last, cost)))
+            taken.append((operator.name, Sample.of(view(block), first, last, cost)))
             record.sampling = NO_SAMPLE
             let_go(block)
     return taken

@@ -1,9 +1,9 @@
-"""Splits: a slot claims the next rows of a channel.
+"""Splits: a replica claims the next rows of a channel.
 
 A watermark is a function of all rows of a channel before it, so who claims a split must know the
 largest time before its first row. The claim itself looks at the times of the rows that it hands
 out: a quick pass over one column, under the channel's lock, while the work on the rows is done by
-the slots in parallel. Splits are numbered in the order of their claims.
+the replicas in parallel. Splits are numbered in the order of their claims.
 
 Rows come from the host as Arrow batches: the READER of a channel polls its connector, on a thread
 of the host, and leaves an *offer*. Who claims and finds the last batch used up takes the offer, and
@@ -19,7 +19,7 @@ from headrace.node.blocks import FeedUsers
 from headrace.node.pace import Pace, due_time, next_due, rows_due
 from headrace.node.schedulers.hooks import ready
 from headrace.node.ticks import now
-from headrace.node.unit import FAILED_TIME, FINISHED, GO_ON, HOST, STARVED
+from headrace.node.unit import FAILED_TIME, FINISHED, GO_ON, HOST, MAIN, STARVED, Run
 from headrace.stage.blocks.arrow_text import FeedRecord
 from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import FOREVER, NEVER, ChannelRecord, ClockRecord, time_range
@@ -39,8 +39,8 @@ from headrace.stage.memory.instructions import copy_bytes
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 from headrace.stage.task import NOT_SELECTED, Task
 
-SPINS = 2000  # looks at a channel that another slot is claiming from; tens of microseconds
-SOON = 50_000  # ns after which a slot tries again that found all channels taken
+SPINS = 2000  # looks at a channel that another replica is claiming from; tens of microseconds
+SOON = 50_000  # ns after which a replica tries again that found all channels taken
 LATER = 1 << 62  # ns: when somebody tells
 TIME_BYTES = i64.size
 ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
@@ -90,7 +90,7 @@ class Timer:
 
 @record
 class ChannelFeed:
-    """A channel of a source, shared by the slots; `locked` guards the others."""
+    """A channel of a source, shared by the replicas; `locked` guards the others."""
 
     locked: i64 = line()
     offer: i64 = line()  # the Offer that comes next; 0: the host is still reading
@@ -131,20 +131,20 @@ class MarkerClock:
 
 @record
 class SplitsRecord:
-    """What the slots of a source stage share."""
+    """What the replicas of a source stage share."""
 
     serial: i64 = line()  # of the next split
     count: i64 = line()  # fixed: of channels
     channels: i64
     rows: i64  # of a split, at most
-    slots: i64  # that claim splits: with one, what it has read is known
+    replicas: i64  # that claim splits: with one, what it has read is known
     peers: i64  # addresses of the channels that carry those along that are silent
     peer_count: i64
 
 
 @record
 class SplitRecord:
-    """The split that a slot works on."""
+    """The split that a replica works on."""
 
     shared: i64 = line()  # fixed
     turn: i64  # the channel to look at first
@@ -154,7 +154,8 @@ class SplitRecord:
     end: i64
     serial: i64
     ended: i64
-    due: i64  # ns; 0: it has no rows
+    due: i64  # ns: when its last row was; 0: it has no rows
+    since: i64  # ns: when its first row was due
     marker: i64  # since when the marker is on its way that is to be sent next; 0: there is none
     marked: i64  # the row before which the last one was sent
     first: i64  # row of the split in its feed
@@ -226,7 +227,7 @@ def claim(worker, unit, split, draining):
         taken = take_rows(shared, channel, split, draining, moment)
         if taken < 0:
             unlock(channel)
-            unit.request = FAILED_TIME
+            Run(unit.run).request = FAILED_TIME
             return HOST
         if taken > 0:
             unlock(channel)
@@ -330,13 +331,14 @@ def take_rows(shared, channel, split, draining, moment):
     if channel.rounds != 0 and channel.count >= 0:
         left = min(left, channel.count - channel.claimed)
     count = min(shared.rows, left)
-    split.due = moment
+    split.due = split.since = moment
     if channel.pace != 0 and left > 0:
         pace = Pace(channel.pace)
         count = min(count, rows_due(pace, moment) - channel.claimed)
         if count <= 0:
             channel.wake_at = next_due(pace, channel.claimed)
             return 0
+        split.since = due_time(pace, channel.claimed)
         split.due = due_time(pace, channel.claimed + count - 1)
     request = split.request
     request.feed, request.offset, request.clock = channel.feed, channel.offset, channel.clock
@@ -350,7 +352,7 @@ def take_rows(shared, channel, split, draining, moment):
         if channel.timer != 0:
             if not compute_times(channel, split, count):
                 return -1
-        elif channel.time >= 0 and shared.slots > 1:
+        elif channel.time >= 0 and shared.replicas > 1:
             channel.largest = max(channel.largest, largest_time(channel, count))
         split.users = channel.users
         fetch_add(FeedUsers(channel.users), "count", 1)
@@ -382,7 +384,7 @@ def compute_times(channel, split, count):
             fill.shift = 0
         call(timer.fill, fill.address)
         task.input, task.first, task.last, task.row = timer.input, 0, some, 0
-        task.selected, task.output = NOT_SELECTED, timer.output
+        task.selected, task.outputs[MAIN] = NOT_SELECTED, timer.output
         output.rows = 0
         status, _ = call(timer.rows, timer.task)
         if status != 0:

@@ -7,7 +7,7 @@ import time
 
 from llvmlite import ir
 
-from headrace.stage.memory.instructions import WORD, intrinsic, teach_instruction
+from headrace.stage.memory.instructions import WORD, intrinsic, register_instruction
 
 _MONOTONIC = 6 if sys.platform == "darwin" else 1  # CLOCK_MONOTONIC
 _SECOND = 1_000_000_000
@@ -23,7 +23,7 @@ def now() -> int:
 
 
 def _emit_now(context, b):
-    from numba.core import cgutils
+    from headrace.stage.memory.numba_internals import cgutils
 
     place = cgutils.alloca_once(b, ir.ArrayType(WORD, 2))  # a struct timespec
     first = b.bitcast(place, WORD.as_pointer())
@@ -34,4 +34,4 @@ def _emit_now(context, b):
     return b.add(b.mul(b.load(first), WORD(_SECOND)), rest)
 
 
-teach_instruction(now, 0, "int64", _emit_now)
+register_instruction(now, 0, "int64", _emit_now)

@@ -222,12 +222,13 @@ class OnTime(Node):
 class WindowAggregate(Node):
     """Aggregates by key and window.
 
-    phase: "whole" takes rows and gives results; "partial" gives accumulators, which "final" merges.
+    phase: "complete" takes rows and gives results; "partial" gives accumulators, which "final"
+    merges.
     """
 
     window: Tumbling = None  # type: ignore[assignment]
     aggregates: tuple[tuple[str, Aggregate], ...] = ()
-    phase: str = "whole"
+    phase: str = "complete"
     identity: str = ""
     reproducible: bool = True
     rows: Schema = None  # type: ignore[assignment]  # the rows aggregated, whatever the phase
@@ -237,7 +238,7 @@ class WindowAggregate(Node):
     def detail(self) -> str:
         made = ", ".join(f"{name}={aggregate}" for name, aggregate in self.aggregates)
         keys = ", ".join(self.key)
-        phase = "" if self.phase == "whole" else f" ({self.phase})"
+        phase = "" if self.phase == "complete" else f" ({self.phase})"
         return f"{made} by {keys or 'nothing'} in {self.window}{phase}"
 
 

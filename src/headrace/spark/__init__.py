@@ -7,7 +7,7 @@ One streaming query runs a whole pipeline:
     states.py    what the shards know, in files of the checkpoint folder
     job.py       foreachBatch: the driver commits what tasks have staged, by the batch's name
 
-Between them travel letters (`wire.py`): few rows, each with a block of many rows inside.
+Between them travel messages (`wire.py`): few rows, each with a block of many rows inside.
 """
 
 from __future__ import annotations

@@ -10,13 +10,13 @@ from typing import Any
 
 from .checkpoint import Checkpoint
 from .errors import carried, unlogged
-from .frames import told_place
+from .frames import reports_folder
 from .planning import write_times
 from .progress import Counts
+from .reported_times import Times, forget_from
 from .shipment import Shipment
 from .sinks import DriverSinks
-from .told_times import Times, forget_from
-from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Letter
+from .wire import ERROR, MESSAGE, METRICS, RESULT, TIMES, Message
 
 
 class Commits:
@@ -45,47 +45,47 @@ class Commits:
         self._counts.batch_seconds = time.perf_counter() - started
 
     def _commit(self, frame: Any, batch_id: int) -> None:
-        if self._shipment.frames:  # what a batch told in another life may be of other rows
-            forget_from(told_place(self._shipment), batch_id + 1)
+        if self._shipment.frames:  # what a batch reported before a restart may be of other rows
+            forget_from(reports_folder(self._shipment), batch_id + 1)
         end = self._beside.submit(self._checkpoint.end_of, batch_id)
         with unlogged():
             rows, ended = frame.toArrow(), end.result()
-        columns = [rows[name].to_pylist() for name in Letter._fields]
-        letters = [Letter(*row) for row in zip(*columns)]
-        for letter in letters:
-            if letter.kind == ERROR:
-                raise carried(letter.payload)
-        if letters:
-            number = batch_id + 1 if self._shipment.frames else letters[0].batch
-            results = [x for x in letters if x.kind in (MESSAGE, RESULT)]
+        columns = [rows[name].to_pylist() for name in Message._fields]
+        messages = [Message(*row) for row in zip(*columns)]
+        for message in messages:
+            if message.kind == ERROR:
+                raise carried(message.payload)
+        if messages:
+            number = batch_id + 1 if self._shipment.frames else messages[0].batch
+            results = [x for x in messages if x.kind in (MESSAGE, RESULT)]
             self._sinks.commit(self._shipment.batch_name(number), results, ended)
-            self._keep_times([x for x in letters if x.kind == TIMES])
-        self._counts.add(x for x in letters if x.kind == METRICS)
-        self._forget_moved(letters, batch_id)
+            self._keep_times([x for x in messages if x.kind == TIMES])
+        self._counts.add(x for x in messages if x.kind == METRICS)
+        self._forget_moved(messages, batch_id)
         if not self._shipment.streaming:
             self._checkpoint.finish()
 
-    def _keep_times(self, letters: Sequence[Letter]) -> None:
+    def _keep_times(self, messages: Sequence[Message]) -> None:
         """Write down what tasks have seen of time, for the planner of the next batch."""
         times: Times = {}
-        for letter in letters:
-            channel, largest = json.loads(letter.payload)
-            found = times.setdefault(letter.port, {})
+        for message in messages:
+            channel, largest = json.loads(message.payload)
+            found = times.setdefault(message.port, {})
             known = found.get(channel)
             if known is None or (largest is not None and largest > known):
                 found[channel] = largest
-        if letters:
+        if messages:
             place, lasting = self._checkpoint.times, self._checkpoint.lasting
-            write_times(place, letters[0].batch, times, lasting=lasting)
+            write_times(place, messages[0].batch, times, lasting=lasting)
 
-    def _forget_moved(self, letters: Sequence[Letter], batch_id: int) -> None:
+    def _forget_moved(self, messages: Sequence[Message], batch_id: int) -> None:
         """What the shards of before have left goes when those of now have all saved their own."""
         if not self._shipment.moved or self._shipment.moving:
             return
         if self._taken_over is not None:
             self._checkpoint.forget_moved(self._taken_over)
             return
-        self._shards_heard.update(letter.sender for letter in letters if letter.kind == METRICS)
+        self._shards_heard.update(message.sender for message in messages if message.kind == METRICS)
         if self._shards_heard >= self._shipment.keyed_shards:
             self._taken_over = batch_id
 

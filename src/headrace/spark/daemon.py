@@ -25,11 +25,11 @@ def load_all() -> None:
 
     from headrace.connect import arrow_sink, json_sink, parquet_sink, sqlite_sink  # noqa: F401
     from headrace.stage.memory import dispatching  # noqa: F401
-    from headrace.stage.memory.lessons import teach
+    from headrace.stage.memory.extensions import register_extensions
 
     from . import frames, keyed, keyed_task, outgoing, running, source  # noqa: F401
 
-    teach()  # Numba, for users' functions
+    register_extensions()  # Numba, for users' functions
     pa.array(np.zeros(1))  # Arrow looks for pandas when it sees NumPy's arrays
 
 

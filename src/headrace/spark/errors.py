@@ -1,8 +1,8 @@
 """Errors of tasks: they travel as data and are raised again where the user waits.
 
 An exception that Spark carries arrives as hundreds of lines of Java and Python. One that comes as
-a letter is the user's own exception, with its notes; the driver raises it inside the batch, so
-that the batch is not committed. The planner, which has no letters, puts the same bytes into the
+a message is the user's own exception, with its notes; the driver raises it inside the batch, so
+that the batch is not committed. The planner, which has no messages, puts the same bytes into the
 text of the exception that it raises.
 """
 
@@ -91,7 +91,7 @@ def of_spark(error: BaseException) -> Exception:
     if packed:
         return carried(base64.b64decode(packed[-1]))
     ours = re.findall(OURS, text, re.M | re.S)
-    if ours:  # raised by a task before it could send letters
+    if ours:  # raised by a task before it could send messages
         name, said = ours[-1]
         kinds = {kind.__name__: kind for kind in (DataError, StateError, Unreachable)}
         return kinds.get(name, SparkError)("\n".join(said.splitlines()[:MOST_LINES]))

@@ -1,9 +1,9 @@
 """DataFrames as sources: Spark reads and plans them, their partitions come to us by `mapInArrow`.
 
-A task gets one partition of a micro-batch, runs the source's stage on it and gives letters, as a
+A task gets one partition of a micro-batch, runs the source's stage on it and gives messages, as a
 task of our own data source does. The rows of a DataFrame have no order that time could follow, so
 its clock is steady: no row of a batch is late for another one of it, and the watermark moves
-behind the batch. Tasks write down the largest time they know of (`told_times.py`), and those of
+behind the batch. Tasks write down the largest time they know of (`reported_times.py`), and those of
 the next batch begin with it.
 
 A batch DataFrame is one batch that ends. Beside a stream it is first written to Parquet files in
@@ -28,10 +28,10 @@ from headrace.plan.planner import StagePlan
 
 from .arrow_map import map_in_arrow
 from .batches import batch_of_task, query_of_task
+from .reported_times import reported_before, tell
 from .session import ADAPTIVE, RUNNING
 from .shipment import Address, Shipment, receive, sender_of_channel
-from .told_times import tell, told_before
-from .wire import SCHEMA, Letter
+from .wire import SCHEMA, Message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,8 +79,8 @@ class Frames:
             made.conf.set(name, value)
         return made
 
-    def letters(self, session: SparkSession, address: Address) -> list[DataFrame]:
-        """For each DataFrame, the letters that its source stage makes of it."""
+    def messages(self, session: SparkSession, address: Address) -> list[DataFrame]:
+        """For each DataFrame, the messages that its source stage makes of it."""
         made = []
         for node in self._nodes:
             rows = in_session(node.connector.selected(_names(node), node.predicate), session)
@@ -140,7 +140,7 @@ class FrameStage:
         self._address, self._source, self._ended = address, source, ended
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The letters of a partition."""
+        """The messages of a partition."""
         from .source import posted
 
         shipment = receive(self._address)
@@ -153,7 +153,7 @@ class FrameStage:
 
     def _letters(
         self, shipment: Shipment, batch: int, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[Letter]:
+    ) -> Iterator[Message]:
         from pyspark import TaskContext
 
         from .running import StageTask
@@ -193,7 +193,7 @@ class FrameStage:
             stage.advance(self._source, clock.settle(CHANNEL), CHANNEL)
             largest = clock.saved()[CHANNEL]
             if largest != NEVER:
-                place = told_place(shipment)
+                place = reports_folder(shipment)
                 tell(
                     place,
                     batch,
@@ -214,7 +214,7 @@ def frame_task(shipment: Shipment, source: str, batch: int) -> Iterator[Stage]:
     plan, node = shipment.sources[source]
     largest = None
     if node.clock is not None:
-        largest = told_before(told_place(shipment), batch).get(source, {}).get(CHANNEL)
+        largest = reported_before(reports_folder(shipment), batch).get(source, {}).get(CHANNEL)
     task = Range(batch=batch, source=source, channel=CHANNEL, largest=largest)
     stage = take_stage(shipment, plan, task)
     try:
@@ -225,7 +225,7 @@ def frame_task(shipment: Shipment, source: str, batch: int) -> Iterator[Stage]:
     give_back(shipment, stage)
 
 
-def told_place(shipment: Shipment) -> Path:
+def reports_folder(shipment: Shipment) -> Path:
     """Where the tasks of DataFrames write down the times they know of."""
     return Path(shipment.times) / "frames"
 

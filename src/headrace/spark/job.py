@@ -188,13 +188,13 @@ class SparkJob:
         )
         address = send(self._shipment, self._checkpoint.plans)
         session = (self._frames.own_session if self._frames else own_session)(spark, shards)
-        letters = all_letters(session, self._shipment, self._frames, address)
+        messages = all_letters(session, self._shipment, self._frames, address)
         if self._commits is not None:  # of a query before this one
             self._commits.close()
         self._commits = Commits(self._shipment, self._checkpoint, self._sinks, self._counts)
         if self._frames.are_one_batch:
-            return BatchQuery(letters, self._commits)
-        writer = letters.writeStream.outputMode("append").foreachBatch(self._commits)
+            return BatchQuery(messages, self._commits)
+        writer = messages.writeStream.outputMode("append").foreachBatch(self._commits)
         if trigger == AVAILABLE_NOW:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:

@@ -1,6 +1,6 @@
 """The keyed stages: one shard of one level of stages, in a task.
 
-A shard owns a range of key groups. In each micro-batch it is called once, with all letters for it:
+A shard owns a range of key groups. In each micro-batch it is called once, with all messages for it:
 it feeds its stages the rows in the order of their senders, then the watermarks, pulls, and saves
 what has changed (`states.py`).
 
@@ -28,7 +28,7 @@ from .running import StageTask
 from .shipment import Shipment, sender_of_shard
 from .source import PASSING
 from .states import SIZE, Saved, ShardState
-from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Letter, by_sender, unpack
+from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Message, by_sender, unpack
 
 MOST_SNAPSHOTS = 16  # of a stage before a new base, however small the deltas are
 MOST_CACHED = 64  # stages that a worker holds
@@ -47,14 +47,14 @@ class KeyedLevel:
     def __init__(self, shipment: Shipment, level: int, state: ShardState | None) -> None:
         self._shipment, self._plans, self._state = shipment, shipment.levels[level], state
 
-    def handle(self, shard: int, letters: list[Letter]) -> Iterator[Letter]:
-        """Work off the letters of a micro-batch; gives letters for the stages behind."""
+    def handle(self, shard: int, messages: list[Message]) -> Iterator[Message]:
+        """Work off the messages of a micro-batch; gives messages for the stages behind."""
         own = {plan.number for plan in self._plans}
-        yield from (letter for letter in letters if letter.target not in own)
+        yield from (message for message in messages if message.target not in own)
         try:
             saved = self._state.before() if self._state is not None else {}
             for plan in self._plans:
-                given = sorted((x for x in letters if x.target == plan.number), key=by_sender)
+                given = sorted((x for x in messages if x.target == plan.number), key=by_sender)
                 if given and given[0].kind == MOVE:
                     self._leave(plan, shard, saved)
                 elif given:
@@ -64,8 +64,8 @@ class KeyedLevel:
         except Exception as error:
             if isinstance(error, PASSING) and may_try_again(self._shipment):
                 raise
-            label, batch = self._shipment.labels[shard], letters[0].batch if letters else 0
-            yield Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, carry(error))
+            label, batch = self._shipment.labels[shard], messages[0].batch if messages else 0
+            yield Message(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, carry(error))
 
     def _leave(self, plan: StagePlan, shard: int, saved: Saved) -> None:
         """Write all records into a file, for the shards of the next generation."""
@@ -77,28 +77,28 @@ class KeyedLevel:
             stage.close()
 
     def _run(
-        self, plan: StagePlan, shard: int, letters: list[Letter], saved: Saved
-    ) -> Iterator[Letter]:
+        self, plan: StagePlan, shard: int, messages: list[Message], saved: Saved
+    ) -> Iterator[Message]:
         known = saved.get(str(plan.number))
         stage, hit = self._stage(plan, shard, known)
         label = self._shipment.labels[shard]
         run = StageTask(
             self._shipment,
             stage,
-            batch=letters[0].batch,
+            batch=messages[0].batch,
             sender=sender_of_shard(plan, shard),
             label=label,
         )
         written = 0
         try:
-            for letter in letters:
-                if letter.kind == ROWS:
-                    for rows in unpack(letter.payload):
-                        stage.push(letter.port, rows, letter.sender)
+            for message in messages:
+                if message.kind == ROWS:
+                    for rows in unpack(message.payload):
+                        stage.push(message.port, rows, message.sender)
                     yield from run.run()
-            for letter in letters:  # every mark stands behind all rows
-                if letter.kind != ROWS:
-                    stage.advance(letter.port, letter.watermark, letter.sender)
+            for message in messages:  # every mark stands behind all rows
+                if message.kind != ROWS:
+                    stage.advance(message.port, message.watermark, message.sender)
             stage.flush()
             yield from run.run()
             yield from run.finish()
@@ -113,7 +113,7 @@ class KeyedLevel:
         else:
             stage.close()
         said = json.dumps({"": {"state_written": written, "cache_hits": int(hit), "shards": 1}})
-        yield Letter(
+        yield Message(
             label, METRICS, run.batch, DRIVER, str(plan.number), run.sender, 1, 0, 0, said.encode()
         )
 

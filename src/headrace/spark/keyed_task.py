@@ -22,7 +22,7 @@ class KeyedTask:
         self._address, self._level = address, level
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The letters that the stages make of those of a micro-batch."""
+        """The messages that the stages make of those of a micro-batch."""
         from pyspark import TaskContext
 
         from .keyed import KeyedLevel
@@ -31,10 +31,10 @@ class KeyedTask:
         settle_worker()
         context = TaskContext.get()
         assert context is not None
-        letters = [
-            letter
+        messages = [
+            message
             for batch in batches
-            for letter in from_columns(column.to_pylist() for column in batch.columns)
+            for message in from_columns(column.to_pylist() for column in batch.columns)
         ]
         shipment, shard = receive(self._address), context.partitionId()
         state = None  # a batch query has nothing behind its only batch
@@ -42,5 +42,5 @@ class KeyedTask:
             number, query = batch_of_task(shipment) - 1, query_of_task(shipment)
             state = shard_state(shipment, query, self._level, shard, number)
         level = KeyedLevel(shipment, self._level, state)
-        for bundle in bundles(level.handle(shard, letters)):
+        for bundle in bundles(level.handle(shard, messages)):
             yield to_record_batch(bundle)

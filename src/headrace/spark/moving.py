@@ -1,7 +1,7 @@
 """State that changes owner: another number of shards at a restart.
 
 Spark fixes the number of shards in its own files. So the query of old runs once more, in a batch
-that reads nothing (`MOVE` letters): every shard writes all its records into a file. Then the next
+that reads nothing (`MOVE` messages): every shard writes all its records into a file. Then the next
 *generation* begins, a query with Spark files of its own, at the offset where the one before it
 stopped; its shards take the records of their key groups from the files when they are first called.
 """

@@ -1,7 +1,7 @@
 """`stream.to_spark()`: a pipeline as a DataFrame, for whatever Spark can do with one.
 
 Where a pipeline only changes the rows of DataFrames, its stage runs inside one `mapInArrow`: rows
-in, rows out. Everything else runs as in a job, and the letters of the last stages are unpacked.
+in, rows out. Everything else runs as in a job, and the messages of the last stages are unpacked.
 The DataFrame is run by the user: there is no job of ours, so tasks write down the event times that
 the driver of a job would keep.
 """
@@ -29,11 +29,11 @@ from .errors import carried
 from .files import make_folder
 from .frames import Frames
 from .query import all_letters
+from .reported_times import tell
 from .session import open_session, own_session
 from .shipment import Address, Shipment, receive, send, without_sinks
 from .temporary import folder_of_process
-from .told_times import tell
-from .wire import ERROR, RESULT, TIMES, Letter, from_columns, unpack
+from .wire import ERROR, RESULT, TIMES, Message, from_columns, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -101,8 +101,8 @@ def frame_of(
     if frames.are_all and not shipment.levels:
         return frames.rows(address, schema)
     made = frames.own_session(spark, shards) if frames else own_session(spark, shards)
-    letters = all_letters(made, shipment, frames, address)
-    return map_in_arrow(letters, Unpacking(address), schema)
+    messages = all_letters(made, shipment, frames, address)
+    return map_in_arrow(messages, Unpacking(address), schema)
 
 
 def _check(sources: list[Source], frames: Frames, output: Node) -> None:
@@ -138,26 +138,26 @@ def struct_of(schema: Schema) -> StructType:
 
 
 class Unpacking:
-    """What `mapInArrow` calls with the letters of the last stages: gives their rows."""
+    """What `mapInArrow` calls with the messages of the last stages: gives their rows."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows; an error that came as a letter is raised."""
+        """The rows; an error that came as a message is raised."""
         shipment = receive(self._address)
         if shipment.streaming:
             query_of_task(shipment)  # the only one, or it ends here
         for batch in batches:
-            for letter in from_columns(column.to_pylist() for column in batch.columns):
-                if letter.kind == ERROR:
-                    raise carried(letter.payload)
-                if letter.kind == TIMES:
-                    self._keep(shipment, letter)
-                elif letter.kind == RESULT:
-                    yield from unpack(letter.payload)
+            for message in from_columns(column.to_pylist() for column in batch.columns):
+                if message.kind == ERROR:
+                    raise carried(message.payload)
+                if message.kind == TIMES:
+                    self._keep(shipment, message)
+                elif message.kind == RESULT:
+                    yield from unpack(message.payload)
 
-    def _keep(self, shipment: Shipment, letter: Letter) -> None:
-        channel, largest = json.loads(letter.payload)
+    def _keep(self, shipment: Shipment, message: Message) -> None:
+        channel, largest = json.loads(message.payload)
         place, lasting = Path(shipment.times), shipment.lasting
-        tell(place, letter.batch, letter.port, channel, "", largest, lasting=lasting)
+        tell(place, message.batch, message.port, channel, "", largest, lasting=lasting)

@@ -30,8 +30,8 @@ from headrace.plan.nodes import Source
 from .batch_size import BatchSize
 from .files import read_sealed, write_sealed
 from .idling import Idling
+from .reported_times import told
 from .shipment import Shipment
-from .told_times import told
 
 POLL_ROWS = 65_536
 WAIT_SECONDS = 0.05  # for the first rows, over all channels

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .wire import COUNTERS, SKIPPED, Letter
+from .wire import COUNTERS, SKIPPED, Message
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Counts:
         self._lock = threading.Lock()
         self.batches, self.batch_seconds = 0, 0.0
 
-    def add(self, letters: Iterable[Letter]) -> None:
+    def add(self, messages: Iterable[Message]) -> None:
         """Take what tasks have counted."""
         with self._lock:
-            for letter in letters:
-                for name, values in json.loads(letter.payload).items():
-                    self._add(letter.sender, name, values)
+            for message in messages:
+                for name, values in json.loads(message.payload).items():
+                    self._add(message.sender, name, values)
 
     def _add(self, sender: str, name: str, values: dict[str, Any]) -> None:
         if not name:

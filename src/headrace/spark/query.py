@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 def all_letters(session: Any, shipment: Shipment, frames: Frames, address: Address) -> DataFrame:
-    """The letters that the last stages give, and those that nobody on the way reads."""
+    """The messages that the last stages give, and those that nobody on the way reads."""
     from .keyed_task import KeyedTask
     from .source import FORMAT, HeadraceSource
 
-    sent = frames.letters(session, address)
+    sent = frames.messages(session, address)
     if shipment.planned:
         session.dataSource.register(HeadraceSource)
         sent.append(session.readStream.format(FORMAT).options(**address.options()).load())
-    letters = reduce(lambda one, other: one.union(other), sent)
+    messages = reduce(lambda one, other: one.union(other), sent)
     for level in range(len(shipment.levels)):
-        letters = letters.repartition(shipment.shards, "shard")
-        letters = map_in_arrow(letters, KeyedTask(address, level), SCHEMA)
-    return letters
+        messages = messages.repartition(shipment.shards, "shard")
+        messages = map_in_arrow(messages, KeyedTask(address, level), SCHEMA)
+    return messages

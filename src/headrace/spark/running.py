@@ -1,4 +1,4 @@
-"""A stage inside a task: its outputs become letters, its sinks are staged."""
+"""A stage inside a task: its outputs become messages, its sinks are staged."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from headrace.stage.stage import Stage
 from headrace.stage.store import owners
 
 from .shipment import Shipment
-from .wire import COUNTERS, DRIVER, MARK, MESSAGE, METRICS, RESULT, ROWS, Letter, pack
+from .wire import COUNTERS, DRIVER, MARK, MESSAGE, METRICS, RESULT, ROWS, Message, pack
 
-PACKET_ROWS = 131_072  # rows in a letter, at most about so many
+PACKET_ROWS = 131_072  # rows in a message, at most about so many
 
 
 class StageTask:
-    """One stage in one task of one micro-batch: gives letters for what the stage gives out."""
+    """One stage in one task of one micro-batch: gives messages for what the stage gives out."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class StageTask:
         self._sinks: dict[str, tuple[Any, list[Any]]] = {}
         self._before = stage.metrics()
 
-    def run(self) -> Iterator[Letter]:
+    def run(self) -> Iterator[Message]:
         """Work off what was pushed; give the rows that go elsewhere, as soon as there are many."""
         for name, block in self.stage.pull():
             root = self._roots[name]
@@ -54,7 +54,7 @@ class StageTask:
                 assert isinstance(root, Sink)
                 yield from self._sink(root, block)
 
-    def finish(self) -> Iterator[Letter]:
+    def finish(self) -> Iterator[Message]:
         """The rest of the rows, and behind them watermarks, messages and what was counted."""
         for name, shard in list(self._waiting):
             yield self._packet(name, shard)
@@ -77,7 +77,7 @@ class StageTask:
 
     # ---- rows --------------------------------------------------------------------------------
 
-    def _exchange(self, root: Exchange, block: Block) -> Iterator[Letter]:
+    def _exchange(self, root: Exchange, block: Block) -> Iterator[Message]:
         shards = self.shipment.shards
         if shards == 1 or not root.key:
             yield from self._add(root.name, 0, block)
@@ -87,7 +87,7 @@ class StageTask:
             if part.rows:
                 yield from self._add(root.name, shard, part)
 
-    def _sink(self, root: Sink, block: Block) -> Iterator[Letter]:
+    def _sink(self, root: Sink, block: Block) -> Iterator[Message]:
         pickled = self.shipment.staged.get(root.name)
         if pickled is None:
             yield from self._add(root.name, 0, block)
@@ -98,13 +98,13 @@ class StageTask:
         name = self.shipment.batch_name(self.batch)
         messages.append(sink.write(as_arrow(block), name, self._attempt))
 
-    def _add(self, name: str, shard: int, block: Block) -> Iterator[Letter]:
+    def _add(self, name: str, shard: int, block: Block) -> Iterator[Message]:
         waiting = self._waiting.setdefault((name, shard), [])
         waiting.append(as_arrow(block))
         if sum(rows.num_rows for rows in waiting) >= PACKET_ROWS:
             yield self._packet(name, shard)
 
-    def _packet(self, name: str, shard: int) -> Letter:
+    def _packet(self, name: str, shard: int) -> Message:
         batches = self._waiting.pop((name, shard))
         root = self._roots[name]
         kind = ROWS if isinstance(root, Exchange) else RESULT
@@ -114,9 +114,9 @@ class StageTask:
 
     def _letter(
         self, label: int, kind: int, root: Node, *, watermark: int = 0, rows: int = 0, payload=b""
-    ) -> Letter:
+    ) -> Message:
         self._serial += 1
-        return Letter(
+        return Message(
             label,
             kind,
             self.batch,
@@ -129,7 +129,7 @@ class StageTask:
             payload,
         )
 
-    def _metrics(self) -> Letter:
+    def _metrics(self) -> Message:
         """What the stage has counted in this task, and how large its state is."""
         counted: dict[str, dict[str, Any]] = {}
         for name, after in self.stage.metrics().items():
@@ -141,6 +141,6 @@ class StageTask:
             }
         payload = json.dumps(counted).encode()
         number = self.stage.plan.number
-        return Letter(
+        return Message(
             self.label, METRICS, self.batch, DRIVER, str(number), self.sender, 0, 0, 0, payload
         )

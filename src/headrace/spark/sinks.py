@@ -10,7 +10,7 @@ from headrace.connect.delivery import check_places
 from headrace.plan.nodes import Sink
 
 from .shipment import is_staged
-from .wire import MESSAGE, RESULT, Letter, by_sender, unpack
+from .wire import MESSAGE, RESULT, Message, by_sender, unpack
 
 ATTEMPT = "driver"
 
@@ -39,17 +39,17 @@ class DriverSinks:
             if is_staged(node.connector)
         }
 
-    def commit(self, batch: str, letters: Sequence[Letter], end: str = "") -> None:
+    def commit(self, batch: str, messages: Sequence[Message], end: str = "") -> None:
         """Publish a batch, with what stands for its end; one published before stays as it is."""
-        messages: dict[str, list[Any]] = {}
-        for letter in sorted(letters, key=by_sender):
-            found = messages.setdefault(letter.port, [])
-            if letter.kind == MESSAGE:
-                found.extend(pickle.loads(letter.payload))
-            elif letter.kind == RESULT:
-                sink = self._nodes[letter.port].connector
-                found.extend(sink.write(rows, batch, ATTEMPT) for rows in unpack(letter.payload))
-        for name, found in messages.items():
+        staged: dict[str, list[Any]] = {}
+        for message in sorted(messages, key=by_sender):
+            found = staged.setdefault(message.port, [])
+            if message.kind == MESSAGE:
+                found.extend(pickle.loads(message.payload))
+            elif message.kind == RESULT:
+                sink = self._nodes[message.port].connector
+                found.extend(sink.write(rows, batch, ATTEMPT) for rows in unpack(message.payload))
+        for name, found in staged.items():
             connector = self._nodes[name].connector
             if getattr(connector, "keeps_ends", False):
                 connector.commit(batch, found, end)

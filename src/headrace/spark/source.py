@@ -2,7 +2,7 @@
 
 One data source stands for all sources of a pipeline. `latestOffset` and `partitions` run in a
 process of their own, beside the driver (`planning.py`); `read` runs in tasks: it reads a range of
-one channel, runs the stage on it, and gives letters.
+one channel, runs the stage on it, and gives messages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .wire import (
     SCHEMA,
     SKIPPED,
     TIMES,
-    Letter,
+    Message,
     bundles,
     to_record_batch,
 )
@@ -49,7 +49,7 @@ FORMAT = "headrace"
 POLL_ROWS = 131_072
 POLL_SECONDS = 1.0
 PATIENCE = 300.0  # seconds for which a range that is known to be there may bring nothing
-SPLIT_SHIFT = 32  # serials of the letters of a split follow those of the split before
+SPLIT_SHIFT = 32  # serials of the messages of a split follow those of the split before
 NO_CHANNEL = "none"  # stands for the channels of sources that a task does not read
 
 # Retrying helps against these, and only Spark can do it; everything else fails the same way again.
@@ -89,7 +89,7 @@ class HeadraceSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Letters."""
+        """Messages."""
         return SCHEMA
 
     def streamReader(self, schema: Any) -> HeadraceReader:
@@ -179,7 +179,7 @@ class HeadraceReader(DataSourceStreamReader):
     # ---- in tasks ------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The letters that a range gives."""
+        """The messages that a range gives."""
         shipment = self._shipment
         if isinstance(partition, Move):
             return posted(shipment, partition.batch, _moves(shipment, partition.batch))
@@ -187,27 +187,27 @@ class HeadraceReader(DataSourceStreamReader):
         return posted(shipment, partition.batch, _read(shipment, partition))
 
 
-def posted(shipment: Shipment, batch: int, letters: Iterator[Letter]) -> Iterator[pa.RecordBatch]:
-    """Letters for Spark; an error that would come again becomes the last of them."""
+def posted(shipment: Shipment, batch: int, messages: Iterator[Message]) -> Iterator[pa.RecordBatch]:
+    """Messages for Spark; an error that would come again becomes the last of them."""
     try:
-        for bundle in bundles(letters):
+        for bundle in bundles(messages):
             yield to_record_batch(bundle)
     except Exception as error:
         if isinstance(error, PASSING) and may_try_again(shipment):
             raise
         label, payload = shipment.labels[0], carry(error)
-        told = Letter(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, payload)
+        told = Message(label, ERROR, batch, DRIVER, "", "", 0, 0, 0, payload)
         yield to_record_batch([told])
 
 
-def _moves(shipment: Shipment, batch: int) -> Iterator[Letter]:
+def _moves(shipment: Shipment, batch: int) -> Iterator[Message]:
     for level in shipment.levels:
         for plan in level:
             for label in shipment.labels:
-                yield Letter(label, MOVE, batch, plan.number, "", "", 0, 0, 0, b"")
+                yield Message(label, MOVE, batch, plan.number, "", "", 0, 0, 0, b"")
 
 
-def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
+def _read(shipment: Shipment, task: Range) -> Iterator[Message]:
     from headrace.connect.parquet_format import decode_on
 
     from .running import StageTask
@@ -253,7 +253,7 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
         if skipped is not None:
             more = {task.source: {SKIPPED: getattr(node.connector, SKIPPED) - skipped}}
             told = json.dumps(more).encode()
-            yield Letter(run.label, METRICS, run.batch, DRIVER, "", run.sender, 1, 0, 0, told)
+            yield Message(run.label, METRICS, run.batch, DRIVER, "", run.sender, 1, 0, 0, told)
     except BaseException:
         run.abort()
         stage.close()
@@ -264,14 +264,14 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Letter]:
     give_back(shipment, stage)
 
 
-def _times(shipment: Shipment, stage: Stage, task: Range) -> Letter:
+def _times(shipment: Shipment, stage: Stage, task: Range) -> Message:
     """The largest time that the channel has had by now."""
     from headrace.stage.clock import NEVER
 
     clock = stage.inputs[task.source].clock
     largest = NEVER if clock is None else clock.saved()[task.channel]
     told = json.dumps([task.channel, None if largest == NEVER else largest]).encode()
-    return Letter(shipment.labels[0], TIMES, task.batch, DRIVER, task.source, "", 0, 0, 0, told)
+    return Message(shipment.labels[0], TIMES, task.batch, DRIVER, task.source, "", 0, 0, 0, told)
 
 
 # Stages that have nothing in work: a source stage keeps nothing between tasks but its memory.

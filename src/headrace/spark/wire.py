@@ -1,4 +1,4 @@
-"""What crosses between tasks: letters, each a row for Spark and a block of rows for us."""
+"""What crosses between tasks: messages, each a row for Spark and a block of rows for us."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-# Kinds of letters.
+# Kinds of messages.
 ROWS = 0  # rows of an exchange, for one shard of the stage behind it
 MARK = 1  # the watermark of a sender, behind its rows
 MESSAGE = 2  # what the driver needs to commit rows that a task has staged
@@ -17,14 +17,14 @@ METRICS = 5  # what a task has counted
 TIMES = 6  # the largest event time that a channel has had
 MOVE = 7  # a shard leaves its state for its followers
 
-DRIVER = -1  # the target of letters that no stage reads
+DRIVER = -1  # the target of messages that no stage reads
 
-# What a METRICS letter counts: to be added up. Its other values are sizes.
+# What a METRICS message counts: to be added up. Its other values are sizes.
 SKIPPED = "skipped"  # what connectors call rows that could not be read and were left out
 COUNTERS = ("rows_in", "rows_out", "late_rows", "blocks", "seconds", "python_calls")
 
 
-class Letter(NamedTuple):
+class Message(NamedTuple):
     """One row for Spark."""
 
     shard: int  # the label by which Spark's shuffle sends it
@@ -33,7 +33,7 @@ class Letter(NamedTuple):
     target: int  # the stage that reads it, or DRIVER
     port: str  # the exchange, or the sink
     sender: str  # a channel of the target's port
-    serial: int  # the order among the letters of a sender
+    serial: int  # the order among the messages of a sender
     watermark: int
     rows: int
     payload: bytes
@@ -53,33 +53,33 @@ _FIELDS = [column.split() for column in SCHEMA.split(", ")]
 _ARROW = pa.schema([pa.field(name, _KINDS[kind]) for name, kind in _FIELDS])
 
 
-def to_record_batch(letters: Sequence[Letter]) -> pa.RecordBatch:
-    """Letters as Arrow rows.
+def to_record_batch(messages: Sequence[Message]) -> pa.RecordBatch:
+    """Messages as Arrow rows.
 
-    >>> letter = Letter(0, MARK, 1, 1, "window.exchange", "clicks/0", 0, 100, 0, b"")
-    >>> to_record_batch([letter]).num_rows
+    >>> message = Message(0, MARK, 1, 1, "window.exchange", "clicks/0", 0, 100, 0, b"")
+    >>> to_record_batch([message]).num_rows
     1
     """
-    columns = list(zip(*letters, strict=True)) if letters else [()] * len(_ARROW)
+    columns = list(zip(*messages, strict=True)) if messages else [()] * len(_ARROW)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW)]
     return pa.record_batch(arrays, schema=_ARROW)
 
 
-FRAME_BYTES = 16 << 20  # of letters that go to Spark in one piece, about
+FRAME_BYTES = 16 << 20  # of messages that go to Spark in one piece, about
 
 
-def bundles(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
-    """Letters a few at a time: for Spark, a piece costs about as much as a thousand letters.
+def bundles(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Messages a few at a time: for Spark, a piece costs about as much as a thousand messages.
 
-    >>> letter = Letter(0, ROWS, 1, 1, "window.exchange", "clicks/0", 0, 100, 0, bytes(9 << 20))
-    >>> [len(bundle) for bundle in bundles([letter] * 5)]
+    >>> message = Message(0, ROWS, 1, 1, "window.exchange", "clicks/0", 0, 100, 0, bytes(9 << 20))
+    >>> [len(bundle) for bundle in bundles([message] * 5)]
     [2, 2, 1]
     """
-    kept: list[Letter] = []
+    kept: list[Message] = []
     size = 0
-    for letter in letters:
-        kept.append(letter)
-        size += len(letter.payload)
+    for message in messages:
+        kept.append(message)
+        size += len(message.payload)
         if size >= FRAME_BYTES:
             yield kept
             kept, size = [], 0
@@ -87,14 +87,14 @@ def bundles(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
         yield kept
 
 
-def from_columns(columns: Iterable[Iterable[Any]]) -> Iterator[Letter]:
-    """Letters from the columns of a frame, in the order of the schema."""
-    return map(Letter._make, zip(*columns))
+def from_columns(columns: Iterable[Iterable[Any]]) -> Iterator[Message]:
+    """Messages from the columns of a frame, in the order of the schema."""
+    return map(Message._make, zip(*columns))
 
 
-def by_sender(letter: Letter) -> tuple[str, int]:
-    """The order in which a stage takes letters: a shuffle has none."""
-    return letter.sender, letter.serial
+def by_sender(message: Message) -> tuple[str, int]:
+    """The order in which a stage takes messages: a shuffle has none."""
+    return message.sender, message.serial
 
 
 def pack(batches: Sequence[pa.RecordBatch]) -> bytes:

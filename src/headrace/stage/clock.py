@@ -26,9 +26,9 @@ from .blocks.layout import BlockRecord
 from .failure import explain_failure
 from .generate.context import Chain
 from .kernel import Kernel
-from .marks import NEVER, unmark
 from .memory.records import array, compiled, flags, i64, i64s, interpreted, line, record
-from .task import window_start
+from .row_watermarks import NEVER, clear_watermarks
+from .task import MAIN, window_start
 
 FOREVER = (1 << 63) - 1  # the watermark of a channel that has ended
 FARTHEST = 1 << 62  # times beyond it would overflow in windows
@@ -116,9 +116,9 @@ def observe_block(clock_address, channel_address, block_address, data, valid):
         target = block.columns[clock.target].data
         if not surely_on_time(clock, low, high, after):
             scan_watermarks(data, valid, block.rows, before, clock.bound, clock.steady, target)
-            block.unmarked = 0
-        elif block.unmarked < block.rows:
-            unmark(block_address, clock.target)
+            block.without_watermark = 0
+        elif block.without_watermark < block.rows:
+            clear_watermarks(block_address, clock.target)
     block.watermark = after
     return after
 
@@ -190,13 +190,13 @@ class SourceClock:
     def _computed_times(self, block: Block) -> Block:
         kernel = self._kernel
         assert kernel is not None
-        kernel.output.clear()
+        kernel.outputs[MAIN].clear()
         kernel.start(block)
         try:
             kernel.run()
         except Exception as error:
             explain_failure(kernel, error)
-        return kernel.output
+        return kernel.outputs[MAIN]
 
     def _channel(self, name: str) -> Any:
         found = self._channels.get(name)

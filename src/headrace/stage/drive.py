@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ahead import Ahead, aim
 from .blocks.arrow import Feed, copy_block
 from .blocks.block import Block
 from .clock import SourceClock, observe_column
 from .kernel import Kernel
 from .memory.calls import address_of, call
 from .memory.records import compiled, i64, record
+from .prefetch import Prefetch, aim
 from .task import CONSUMED, NOT_SELECTED, Task
 
 MOST_BLOCKS = 64  # in one call, so that Ctrl-C and others get their turn
@@ -47,8 +47,13 @@ def drive(address):
         count = min(run.capacity, run.end - run.offset)
         copy_block(run.block, run.feed, run.offset, count)
         run.offset += count
-        if task.ahead != 0:
-            aim(Ahead(task.ahead), run.feed, run.offset, min(run.capacity, run.end - run.offset))
+        if task.prefetch != 0:
+            aim(
+                Prefetch(task.prefetch),
+                run.feed,
+                run.offset,
+                min(run.capacity, run.end - run.offset),
+            )
         if run.clock != 0:
             run.watermark = observe_column(run.clock, run.channel, run.block)
         task.input = run.block

@@ -11,7 +11,6 @@ import numpy as np
 from headrace.plan.nodes import Process, TableJoin, WindowAggregate
 from headrace.plan.schema import Schema
 
-from .ahead import Ahead
 from .blocks.block import Block
 from .blocks.layout import Layout
 from .functions.state import state_record
@@ -20,13 +19,14 @@ from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
 from .keyed_store import KeyedStore, by_host
 from .module import build
+from .prefetch import Prefetch
 from .room import give_memory, make_room
 from .strings.heap import new_heap
 from .strings.text import words
 from .strings.words import View
 from .support import forget_frame
 from .tables import StoreFunctions, load_table, store_functions
-from .task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
+from .task import CONSUMED, MAIN, NEED_MEMORY, NOT_SELECTED, Task
 from .windows import NONE_DUE, OpenWindows, begin_firing, begin_flush, end_firing
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
@@ -39,6 +39,13 @@ Tables = dict[int, KeyedStore]  # static tables that are loaded, by the id of th
 def cell(record: Any, name: str) -> Any:
     """A field of a record as a ctypes integer, the quickest way to write it from Python."""
     return ctypes.c_int64.from_address(record.address + type(record).fields[name].offset)
+
+
+def cells(record: Any, name: str) -> Any:
+    """An array of integers in a record, likewise."""
+    field = type(record).fields[name]
+    count = field.kind.size // ctypes.sizeof(ctypes.c_int64)
+    return (ctypes.c_int64 * count).from_address(record.address + field.offset)
 
 
 class Kernel:
@@ -69,21 +76,20 @@ class Kernel:
             compiled=compiled,
         )
         self._rows, self._advance = module.rows, getattr(module, "advance", None)
-        self._room = getattr(module, "room", None) or self._life(make_room)
+        self._room = getattr(module, "room", None) or self._mode(make_room)
         self.task = Task.allocate()
         self._address = self.task.address
         # written for every block, so without the way through descriptors
         self._input, self._row = cell(self.task, "input"), cell(self.task, "row")
         self._first, self._last = cell(self.task, "first"), cell(self.task, "last")
-        self._selected, self._out = cell(self.task, "selected"), cell(self.task, "output")
+        self._selected, self._out = cell(self.task, "selected"), cells(self.task, "outputs")
         self._memory: list[Any] = []  # what the task's addresses point to
         self.block: Block | None = None
         self.store: KeyedStore | None = None
         self.functions: StoreFunctions  # of the state, where there is one
         self.windows: OpenWindows | None = None
         self._free: list[Block] = []
-        self.output = self._new_block(chain.last.schema)
-        self.late_output = None if chain.late_schema is None else self._new_block(chain.late_schema)
+        self.outputs = {k: self._new_block(schema) for k, schema in chain.outputs.items()}
         self._loaded: Tables = {} if tables is None else tables
         self._tables = [self._table(node, k) for k, node in enumerate(self.made.tables)]
         self._prepare(module)
@@ -106,8 +112,8 @@ class Kernel:
         if made.uses_matches:
             task.matches = self._zeros(self.capacity + 1, np.int32)
         if self.chain.reads_source:
-            self._ahead = Ahead.allocate()
-            task.ahead = self._ahead.address
+            self._prefetch = Prefetch.allocate()
+            task.prefetch = self._prefetch.address
         if made.uses_retry:
             task.retry = self._zeros(self.capacity + 1, np.int32)
         if made.uses_known:
@@ -234,9 +240,8 @@ class Kernel:
         return answer
 
     def _bind_outputs(self) -> None:
-        self._out.value = self.output.address
-        if self.late_output is not None:
-            self.task.late_output = self.late_output.address
+        for k, block in self.outputs.items():
+            self._out[k] = block.address
 
     def make_room(self) -> None:
         """What the kernel asked for when it answered NEED_MEMORY."""
@@ -252,19 +257,15 @@ class Kernel:
         """The compiled function that makes room, for calls by its address."""
         return self._room
 
-    def _life(self, function: Any) -> Any:
+    def _mode(self, function: Any) -> Any:
         return function if self.is_compiled else by_host(function)
 
-    def take(self) -> Block:
-        """The output block with its rows; the kernel goes on with an empty one."""
-        taken, self.output = self.output, self._free.pop() if self._free else None
-        if self.output is None:
-            self.output = self._new_block(self.chain.last.schema)
-        return taken
-
-    def take_late(self) -> Block:
-        """The block of late rows, likewise."""
-        taken, self.late_output = self.late_output, self._new_block(self.chain.late_schema)
+    def take(self, output: int = MAIN) -> Block:
+        """The block of an output with its rows; the kernel goes on with an empty one."""
+        taken = self.outputs[output]
+        is_free = output == MAIN and self._free
+        schema = self.chain.outputs[output]
+        self.outputs[output] = self._free.pop() if is_free else self._new_block(schema)
         return taken
 
     def recycle(self, block: Block) -> None:
@@ -298,10 +299,9 @@ class Kernel:
     def failed_row(self) -> int:
         """After an exception: the row of the block; outputs are cut back to before it."""
         task = self.task
-        if self.chain.windowed is None:
-            self.output.rows = task.written
-        if self.late_output is not None:
-            self.late_output.rows = task.late_written
+        for k, block in self.outputs.items():
+            if k != MAIN or self.chain.windowed is None:
+                block.rows = task.written[k]
         row = int(self._selection[task.row]) if self.made.uses_selection else task.row
         return task.first + row
 

@@ -1,4 +1,4 @@
-"""Mathematical functions of expressions: those of the C library, the same in both lives.
+"""Mathematical functions of expressions: those of the C library, the same in both modes.
 
 Nothing here raises where C gives NaN or an infinity, so `sqrt` of a negative number is NaN.
 """
@@ -11,20 +11,20 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from headrace.stage.memory.arithmetic import TWO_63, multiply
-from headrace.stage.memory.instructions import intrinsic, teach_instruction
+from headrace.stage.memory.instructions import intrinsic, register_instruction
 from headrace.stage.memory.records import compiled
 
 _libm = ctypes.CDLL("libm.so.6")
 
 
-def _teach_c(function: Callable, name: str, arity: int = 1) -> Callable[..., float]:
+def _register_c(function: Callable, name: str, arity: int = 1) -> Callable[..., float]:
     """Compiled code calls the C function `name`; gives the same function for the interpreter."""
     double = ir.DoubleType()
 
     def emit(context, b, *values):
         return b.call(intrinsic(b, name, double, *[double] * arity), values)
 
-    teach_instruction(function, arity, "float64", emit, "float64")
+    register_instruction(function, arity, "float64", emit, "float64")
     found = getattr(_libm, name.removeprefix("llvm.").removesuffix(".f64"))
     found.restype, found.argtypes = ctypes.c_double, [ctypes.c_double] * arity
     return found
@@ -104,14 +104,14 @@ def float_rint(x: float) -> float:
     return _rint(x)
 
 
-_sqrt = _teach_c(float_sqrt, "llvm.sqrt.f64")
-_exp = _teach_c(float_exp, "exp")
-_log = _teach_c(float_log, "log")
-_log10 = _teach_c(float_log10, "log10")
-_pow = _teach_c(float_power, "pow", 2)
-_floor = _teach_c(float_floor, "llvm.floor.f64")
-_ceil = _teach_c(float_ceil, "llvm.ceil.f64")
-_rint = _teach_c(float_rint, "llvm.rint.f64")
+_sqrt = _register_c(float_sqrt, "llvm.sqrt.f64")
+_exp = _register_c(float_exp, "exp")
+_log = _register_c(float_log, "log")
+_log10 = _register_c(float_log10, "log10")
+_pow = _register_c(float_power, "pow", 2)
+_floor = _register_c(float_floor, "llvm.floor.f64")
+_ceil = _register_c(float_ceil, "llvm.ceil.f64")
+_rint = _register_c(float_rint, "llvm.rint.f64")
 
 EXACT = 2.0**52  # floats from here on are whole numbers
 MOST_DECIMALS = 308

@@ -12,7 +12,13 @@ import ctypes
 import sys
 
 from headrace.stage.memory.atomics import fetch_add
-from headrace.stage.memory.instructions import BYTES, WORD, copy_bytes, intrinsic, teach_instruction
+from headrace.stage.memory.instructions import (
+    BYTES,
+    WORD,
+    copy_bytes,
+    intrinsic,
+    register_instruction,
+)
 from headrace.stage.memory.records import LINE, compiled, i32, i64, i64s, record
 from headrace.stage.ordering import COUNTERS
 from headrace.stage.panes import (
@@ -82,7 +88,7 @@ def _emit_advice(context, b, address, count):
         b.call(call, [b.inttoptr(address, BYTES), count, half(_HUGE_PAGES)])
 
 
-teach_instruction(advise_huge, 2, "none", _emit_advice)
+register_instruction(advise_huge, 2, "none", _emit_advice)
 
 
 # ---- memory of the system ------------------------------------------------------------------

@@ -36,7 +36,7 @@ from .blocks.block import Block, BlockRecord
 from .blocks.layout import Layout
 from .generate.context import Chain
 from .kernel import Kernel, Tables
-from .task import CONSUMED
+from .task import CONSUMED, MAIN
 
 SAMPLE_ROWS = 8192  # of a sample, at most
 PASSES = 3  # over a sample; the first one warms up, and the shortest of the others counts
@@ -67,7 +67,7 @@ class Sample(NamedTuple):
         {'n': [2, 3]}
         """
         last = min(block.rows if last is None else last, first + SAMPLE_ROWS)
-        on_time = BlockRecord(block.address).unmarked >= last
+        on_time = BlockRecord(block.address).without_watermark >= last
         return cls(to_arrow(block, None, first, last), on_time, cost)
 
 
@@ -113,7 +113,7 @@ class _Alone:
                 begun = clock()
                 answer = kernel.run()
                 spent += clock() - begun
-                if kernel.output.rows:
+                if kernel.outputs[MAIN].rows:
                     given.append(kernel.take())
                 if len(given) > MOST_BLOCKS:
                     self._begin()  # without the row that it is in
@@ -161,7 +161,7 @@ class OperatorSampler:
         block = Block.allocate(layout, SAMPLE_ROWS, borrows=True)
         Feed(layout, sample.rows).fill(block, 0, min(sample.rows.num_rows, self._most))
         if sample.on_time:
-            BlockRecord(block.address).unmarked = block.capacity
+            BlockRecord(block.address).without_watermark = block.capacity
         blocks, found = [block], []
         for operator in self._alone:
             rows = sum(each.rows for each in blocks)

@@ -32,8 +32,8 @@ from .clock import FOREVER
 from .drive import Driver
 from .input import Input
 from .snapshot import KernelState, Snapshot, new_token
-from .task import CONSUMED
-from .units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit, Unit
+from .task import CONSUMED, MAIN
+from .units import BatchesUnit, KernelUnit, OutputUnit, Unit
 from .wiring import Wiring
 
 DRIVE_BLOCKS = 16  # of a batch, from which on they are driven in one call: it must be compiled
@@ -295,13 +295,13 @@ class Stage:
         return bool(moved)
 
     def _send_mark(self, unit: Unit, watermark: int) -> None:
-        for port in (LATE, MAIN):
-            for reader, edge in reversed(unit.readers[port]):
+        for readers in reversed(unit.readers.values()):
+            for reader, edge in reversed(readers):
                 self._stack.append(_Mark(reader, edge, watermark))
 
-    def _deliver(self, unit: Unit, port: str, block: Block, recycle: bool = True) -> None:
-        readers = unit.readers[port]
-        maker = unit if port == MAIN and recycle else None
+    def _deliver(self, unit: Unit, output: int, block: Block, recycle: bool = True) -> None:
+        readers = unit.readers[output]
+        maker = unit if output == MAIN and recycle else None
         self._readers_left[id(block)] = len(readers)
         for reader, _ in reversed(readers):
             self._stack.append(_Rows(reader, block, maker))
@@ -341,8 +341,8 @@ class Stage:
                 work.maker.recycle(work.block)
 
     def _take_outputs(self, unit: Unit) -> None:
-        for port, block in reversed(list(unit.outputs())):
-            self._deliver(unit, port, block)
+        for output, block in reversed(list(unit.outputs())):
+            self._deliver(unit, output, block)
 
     def _step_mark(self, work: _Mark) -> None:
         unit = work.unit

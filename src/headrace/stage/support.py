@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .memory.lessons import lesson
+from .memory.extensions import extension
 from .memory.records import compiled
 
 
@@ -60,6 +60,6 @@ def frame_bytes(generator: Any) -> int:
     return 0
 
 
-@lesson
-def _teach() -> None:
+@extension
+def _register() -> None:
     from . import support_types  # noqa: F401

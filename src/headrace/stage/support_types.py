@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed, lower_builtin
 from numba.extending import intrinsic, overload, type_callable
+
+from headrace.stage.memory.numba_internals import cgutils, impl_ret_borrowed, lower_builtin
 
 from .support import frame_bytes, only, present, resume, suspend
 

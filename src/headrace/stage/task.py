@@ -10,6 +10,8 @@ OUTPUT_FULL = 1  # call again with an empty output block
 NEED_MEMORY = 2  # make room where `task.need...` says, then call again
 
 NOT_SELECTED = -1  # the filter in front has not looked at the block yet
+MAIN, LATE = 0, 1  # outputs: what the last operator gives, and the rows that came too late for it
+MOST_OUTPUTS = 2
 MOST_TABLES = 16  # static tables joined in one kernel
 
 # task.suspended
@@ -25,10 +27,8 @@ class Task:
     last: i64
     row: i64  # the row in work, as a place in the selection
     selected: i64  # rows that passed the filter in front
-    output: i64  # address of the output block
-    late_output: i64  # address of the block for late rows
-    written: i64  # rows of the output before the row in work
-    late_written: i64
+    outputs: array(i64, MOST_OUTPUTS)  # address of the block of each output
+    written: array(i64, MOST_OUTPUTS)  # rows of it before the row in work
     late: i64  # late rows so far
     places: i64  # the place of the next row that it gives, where rows are numbered
     low_group: i64  # of a stage of owners: the key groups [low, high) are this one's
@@ -48,7 +48,7 @@ class Task:
     selection: i64  # numbers of the rows that passed the filter in front
     matches: i64  # numbers of the records of a static table that they match
     retry: i64  # places of rows whose match was not where it was first looked for
-    ahead: i64  # what its source copies next
+    prefetch: i64  # what its source copies next
     hashes: i64  # of the keys of those rows
     single: i64  # a record for the partial result of one row,
     direct: i64  # which is given at once: so many keys that partial results do not reduce them

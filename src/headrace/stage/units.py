@@ -21,9 +21,7 @@ from .failure import explain_call, explain_failure
 from .generate.context import Chain
 from .kernel import Kernel, Tables
 from .sampling import Sample, Samples, Sampling
-from .task import CONSUMED
-
-MAIN, LATE = "main", "late"
+from .task import CONSUMED, LATE, MAIN
 
 
 @dataclass
@@ -49,7 +47,7 @@ class Unit:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.readers: dict[str, list[tuple[Unit, int]]] = {MAIN: [], LATE: []}
+        self.readers: dict[int, list[tuple[Unit, int]]] = {MAIN: [], LATE: []}
         self.watermarks: list[int] = []
         self.watermark = NEVER
         self.counters = Counters()
@@ -67,7 +65,7 @@ class Unit:
         """Work until the block is consumed (True) or outputs must be taken (False)."""
         raise NotImplementedError
 
-    def outputs(self) -> Iterator[tuple[str, Block]]:
+    def outputs(self) -> Iterator[tuple[int, Block]]:
         """Take what lies in the outputs."""
         return iter(())
 
@@ -144,21 +142,18 @@ class KernelUnit(Unit):
         finally:
             self.counters.seconds += time.perf_counter() - started
 
-    def outputs(self) -> Iterator[tuple[str, Block]]:
+    def outputs(self) -> Iterator[tuple[int, Block]]:
         """See Unit."""
         kernel = self.kernel
-        if kernel.output.rows:
-            self.counters.rows_out += kernel.output.rows
-            yield MAIN, kernel.take()
-        if kernel.late_output is not None and kernel.late_output.rows:
-            yield LATE, kernel.take_late()
+        self.counters.rows_out += kernel.outputs[MAIN].rows
+        for k, block in list(kernel.outputs.items()):
+            if block.rows:
+                yield k, kernel.take(k)
 
     @property
     def has_output(self) -> bool:
         """Is there something to be taken?"""
-        kernel = self.kernel
-        late = kernel.late_output
-        return kernel.output.rows > 0 or (late is not None and late.rows > 0)
+        return any(block.rows > 0 for block in self.kernel.outputs.values())
 
     def begin_advance(self, watermark: int) -> bool:
         """See Unit."""
@@ -242,7 +237,7 @@ class BatchesUnit(Unit):
             )
         return given
 
-    def outputs(self) -> Iterator[tuple[str, Block]]:
+    def outputs(self) -> Iterator[tuple[int, Block]]:
         """See Unit."""
         blocks, self._blocks, self.has_output = self._blocks, [], False
         return ((MAIN, block) for block in blocks)

@@ -1,4 +1,4 @@
-"""Every name that generated kernels use, in both lives."""
+"""Every name that generated kernels use, in both modes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from math import inf as INFINITY
 from math import nan as NAN
 from typing import Any
 
-from .ahead import Ahead, look_ahead
 from .blocks.layout import BlockRecord
 from .civil import (
     day_of,
@@ -22,7 +21,6 @@ from .civil import (
     whole_units,
     year_of,
 )
-from .marks import copies_marks, may_mark
 from .memory.arithmetic import (
     HIGHEST,
     LOWEST,
@@ -43,7 +41,7 @@ from .memory.arithmetic import (
     true_divide,
 )
 from .memory.instructions import prefetch
-from .memory.lives import is_compiled
+from .memory.modes import is_compiled
 from .memory.records import (
     compiled,
     copy_record,
@@ -72,7 +70,9 @@ from .numbers import (
 )
 from .ordering import WORD_BYTES, copy_pairs, sort_by_prefix
 from .panes import Panes, find_pane
+from .prefetch import Prefetch, prefetch_lines
 from .room import begin_compaction, end_compaction, make_room, wants_compaction
+from .row_watermarks import copies_watermarks, may_have_watermarks
 from .store import (
     NO_WINDOW,
     NUMBER_SHIFT,
@@ -185,7 +185,7 @@ __all__ = [
     "RUNNING",
     "TAG",
     "WORD_BYTES",
-    "Ahead",
+    "Prefetch",
     "BlockRecord",
     "Heap",
     "Panes",
@@ -209,7 +209,7 @@ __all__ = [
     "compiled",
     "concat_words",
     "contains_words",
-    "copies_marks",
+    "copies_watermarks",
     "copy_pairs",
     "copy_record",
     "count_words",
@@ -259,11 +259,11 @@ __all__ = [
     "lacks_bytes",
     "like_words",
     "local_time",
-    "look_ahead",
+    "prefetch_lines",
     "lower_words",
     "make_record",
     "make_room",
-    "may_mark",
+    "may_have_watermarks",
     "maybe",
     "month_of",
     "multiply",

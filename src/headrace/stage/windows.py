@@ -16,7 +16,7 @@ import numpy as np
 from headrace.plan.nodes import Tumbling
 
 from .keyed_store import CHUNK_RECORDS, KeyedStore, by_host
-from .memory.records import array, compiled, i64
+from .memory.records import array, compiled, i64, i64s
 from .panes import (
     Panes,
     close_panes,
@@ -28,10 +28,13 @@ from .panes import (
     panes_with,
 )
 from .room import free_panes, grow_panes, lay_out_panes, trim_panes, widen_panes
-from .store import SLOT_BYTES
+from .store import SLOT_BYTES, Store
 from .task import NOT_SELECTED
 
 FIRST_SLOTS = 16
+LEAST_REDUCTION = 2  # rows that become one partial result; if they are fewer, there are none
+ENOUGH_ROWS = 1024  # of a split, to tell
+TRY_EVERY = 16  # splits
 NONE_DUE = -1  # task.due_count: no windows are being given out
 
 
@@ -75,6 +78,31 @@ def end_firing(task):
     task.due_count = NONE_DUE
     trim_panes(panes)
     return 0
+
+
+@compiled
+def choose_partials(task, rows):
+    """Partial results that hardly reduce rows are left out: each row goes on by itself for some
+    splits (`task.direct`). Then they are tried, and measured, once more.
+
+    rows: that have come to a window since the last split.
+    """
+    if task.direct != 0:
+        task.direct += 1
+        if task.direct > TRY_EVERY:
+            task.direct = 0
+    elif rows >= ENOUGH_ROWS and LEAST_REDUCTION * count_records(Panes(task.panes)) > rows:
+        task.direct = 1
+
+
+@compiled
+def count_records(panes):
+    """The records of all open windows."""
+    directory, records = i64s(panes.directory), 0
+    for at in range(panes.mask + 1):
+        if directory[at] != 0:
+            records += Store(directory[at]).count
+    return records
 
 
 class OpenWindows:

@@ -10,7 +10,8 @@ from .drive import Driver
 from .generate.context import Chain
 from .input import Input
 from .kernel import Tables
-from .units import LATE, MAIN, BatchesUnit, KernelUnit, OutputUnit, Unit
+from .task import LATE, MAIN
+from .units import BatchesUnit, KernelUnit, OutputUnit, Unit
 from .windows import OpenWindows
 
 
@@ -72,7 +73,7 @@ class Wiring:
             self._first.setdefault(id(node), unit)
             self.units.append(unit)
 
-    def _connect(self, unit: Unit, port: str, node: Node) -> None:
+    def _connect(self, unit: Unit, output: int, node: Node) -> None:
         """Every reader of a node's rows, through unions, becomes a reader of a unit."""
         pending = list(self._readers.get(id(node), ()))
         while pending:
@@ -81,7 +82,7 @@ class Wiring:
                 pending.extend(self._readers.get(id(reader), ()))
             elif not isinstance(reader, Late):
                 target = self._first[id(reader)]
-                unit.readers[port].append((target, target.add_input()))
+                unit.readers[output].append((target, target.add_input()))
 
     def windows(self) -> list[OpenWindows]:
         """The open windows of all kernels."""

@@ -59,10 +59,7 @@ def start_block_at(base, template_address, count, text):
     block.rows = 0
     block.capacity = template.capacity
     block.watermark = 0
-    block.clock = 0
-    block.ingest = 0
-    block.serial = 0
-    block.unmarked = 0
+    block.without_watermark = 0
     block.heap = 0
     if template.heap != 0:
         block.heap = base + template.heap
@@ -242,9 +239,6 @@ def copy_stamps(source_address, target_address):
     """What a block tells of its rows besides their number."""
     source, target = BlockRecord(source_address), BlockRecord(target_address)
     target.watermark = source.watermark
-    target.clock = source.clock
-    target.ingest = source.ingest
-    target.serial = source.serial
 
 
 @compiled

@@ -55,10 +55,7 @@ class BlockRecord:
     rows: i64 = line()
     capacity: i64
     watermark: i64  # of the channel, after the last row
-    clock: i64  # head clock time
-    ingest: i64  # when the rows entered the system
-    serial: i64  # place in the order of the blocks of a channel
-    unmarked: i64  # rows whose hidden watermark is known to be "none yet"
+    without_watermark: i64  # rows whose hidden watermark is known to be "none yet"
     heap: (
         i64  # the Heap with the bytes of its long strings; 0: they lie elsewhere, or there are none
     )

@@ -17,7 +17,6 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from numba import njit, types
-from numba.core.dispatcher import Dispatcher
 
 from headrace.plan.errors import PipelineError
 from headrace.plan.functions import Function, StateSpec
@@ -36,10 +35,11 @@ from headrace.stage.functions.refusals import (
 )
 from headrace.stage.functions.silent import assigned_variables, check_meaning, replaced_builtins
 from headrace.stage.functions.state import state_record
-from headrace.stage.memory.lessons import teach
+from headrace.stage.memory.extensions import register_extensions
+from headrace.stage.memory.numba_internals import Dispatcher
 from headrace.stage.strings.text_types import blob_type, text_type
 
-teach()  # users' functions may use all that Numba has been taught
+register_extensions()  # users' functions may use all that Numba has been taught
 _compile = njit(nogil=True, boundscheck=True, error_model="python")
 _dispatchers: dict[str, tuple[Dispatcher, list[Dispatcher]]] = {}  # by fingerprint; all it calls
 _compiling = threading.RLock()

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 from numba import types as numba_types
-from numba.core.dispatcher import Dispatcher
 
+from headrace.stage.memory.numba_internals import Dispatcher
 from headrace.stage.memory.records import RecordClass
 
 _GLOBAL_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")

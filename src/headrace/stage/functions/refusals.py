@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
-from numba.core.errors import NumbaError, UnsupportedBytecodeError
-
 from headrace.plan.site import Site, code_site
 from headrace.stage.functions.fingerprint import (
     attribute_names,
@@ -29,6 +27,7 @@ from headrace.stage.functions.fingerprint import (
     used_cells,
     used_globals,
 )
+from headrace.stage.memory.numba_internals import NumbaError, UnsupportedBytecodeError
 
 WAY_OUT = "or use map_batches for plain Python"
 

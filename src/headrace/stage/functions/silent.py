@@ -15,15 +15,13 @@ from typing import Any
 import numba
 import numpy as np
 from numba import types
-from numba.core import ir
-from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaWarning
 from numba.extending import overload
 
 from headrace.stage.functions.fingerprint import instructions
 from headrace.stage.functions.handlers import caught_as
 from headrace.stage.functions.refusals import WAY_OUT, Refusal, find_site, line_site
 from headrace.stage.memory.arithmetic import float_to_int
+from headrace.stage.memory.numba_internals import Dispatcher, NumbaWarning, ir
 from headrace.stage.strings.text_numbers import float_of_str, float_of_words, int_of_str
 from headrace.stage.strings.text_types import TextType
 

@@ -25,6 +25,7 @@ from headrace.plan.nodes import (
 from headrace.plan.schema import Schema
 
 from ..blocks.layout import Layout
+from ..task import LATE, MAIN
 from .expressions import Resources, Scope
 from .layouts import state_layout, table_layout
 from .stores import (
@@ -97,6 +98,12 @@ class Chain:
             return None
         return next(n.schema for n in self.nodes if isinstance(n, OnTime))
 
+    @property
+    def outputs(self) -> dict[int, Schema]:
+        """The columns of each output."""
+        given = {MAIN: self.last.schema}
+        return given if self.late_schema is None else {**given, LATE: self.late_schema}
+
     def can_fail(self) -> bool:
         """Can a row raise an error?"""
         return any(node_can_fail(node) for node in self.nodes)
@@ -129,7 +136,7 @@ class KernelText:
     uses_matches: bool = False
     uses_retry: bool = False
     uses_known: bool = False
-    copies_marks: bool = False  # from its input, and only where there are some
+    copies_watermarks: bool = False  # from its input, and only where there are some
 
 
 class Context:
@@ -180,15 +187,15 @@ class Context:
             return
         self.writer.line(f"task.row = {place}")
         if self.has_output:
-            self.writer.line("task.written = written")
+            self.writer.line(f"task.written[{MAIN}] = written")
         if self.chain.late_wanted:
-            self.writer.line("task.late_written = late_written")
+            self.writer.line(f"task.written[{LATE}] = late_written")
 
-    def look_ahead(self, lines: int = 1) -> None:
-        """Ask for rows that the source copies next (`ahead`)."""
+    def prefetch_lines(self, lines: int = 1) -> None:
+        """Ask for rows that the source copies next (`prefetch`)."""
         if self.chain.reads_source:
             self.writer.line(
-                f"coming, coming_stop = look_ahead(ahead, coming, coming_stop, {lines})"
+                f"coming, coming_stop = prefetch_lines(prefetch, coming, coming_stop, {lines})"
             )
 
     def begin_row(self) -> None:
@@ -207,9 +214,9 @@ class Context:
     def write(self, scope: Scope) -> None:
         """Store the row; its watermark only where there is one (`marks`)."""
         schema, columns = self.chain.last.schema, self.chain.input.names
-        self.made.copies_marks = WATERMARK in schema.names and WATERMARK in columns
+        self.made.copies_watermarks = WATERMARK in schema.names and WATERMARK in columns
         for name in schema.names:
-            seldom = name == WATERMARK and self.made.copies_marks
+            seldom = name == WATERMARK and self.made.copies_watermarks
             with scope.branch("if marks:") if seldom else nullcontext():
                 write_column(self.writer, "out", "written", schema, name, scope.column(name))
         self.writer.line("written += 1")
@@ -232,7 +239,7 @@ class Context:
     def keep_counts(self) -> None:
         """Say how many rows the output blocks have now, and what was asked for."""
         if self.chain.reads_source:
-            self.writer.line("ahead.at, ahead.stop = coming, coming_stop")
+            self.writer.line("prefetch.at, prefetch.stop = coming, coming_stop")
         if self.has_output:
             self.writer.line("out.rows = written")
         if self.made.resources.numbers_rows:
@@ -307,23 +314,22 @@ class Context:
         head.line("block = BlockRecord(task.input)")
         head.line("first = task.first")
         if self.chain.reads_source:
-            head.line("ahead = Ahead(task.ahead)")
-            head.line("coming, coming_stop = ahead.at, ahead.stop")
+            head.line("prefetch = Prefetch(task.prefetch)")
+            head.line("coming, coming_stop = prefetch.at, prefetch.stop")
         bind_columns(head, "in", "block", self._input, self._inputs, first="first")
         if self.has_output:
-            bind_output(head, "out", "task.output", "written", "room", chain.last.schema)
-            if self.made.copies_marks:
+            bind_output(head, "out", MAIN, "written", "room", chain.last.schema)
+            if self.made.copies_watermarks:
                 column = chain.last.schema.names.index(WATERMARK)
-                head.line(f"marks = copies_marks(block, task.last, out, {column})")
+                head.line(f"marks = copies_watermarks(block, task.last, out, {column})")
             elif WATERMARK in chain.last.schema.names:
-                head.line("may_mark(out)")
+                head.line("may_have_watermarks(out)")
         if chain.late_schema is not None:
-            names = "late", "task.late_output", "late_written", "late_room"
-            bind_output(head, *names, chain.late_schema)
+            bind_output(head, "late", LATE, "late_written", "late_room", chain.late_schema)
             if WATERMARK in chain.late_schema.names:
-                head.line("may_mark(late)")
+                head.line("may_have_watermarks(late)")
         if self.tests_lateness:
-            head.line("marked = block.unmarked < task.last")
+            head.line("marked = block.without_watermark < task.last")
         if self.made.resources.numbers_rows:
             head.line("place_number = task.places")
         if self.chain.is_owned:
@@ -382,11 +388,11 @@ def bind_columns(
 
 
 def bind_output(
-    head: Writer, prefix: str, block: str, written: str, room: str, schema: Schema
+    head: Writer, prefix: str, output: int, written: str, room: str, schema: Schema
 ) -> None:
-    """Names for an output block, its columns, and how full it is."""
+    """Names for the block of an output, its columns, and how full it is."""
     layout = Layout.of(schema)
-    head.line(f"{prefix} = BlockRecord({block})")
+    head.line(f"{prefix} = BlockRecord(task.outputs[{output}])")
     head.line(f"{written} = {prefix}.rows")
     head.line(f"{room} = {prefix}.capacity")
     if layout.has_views:

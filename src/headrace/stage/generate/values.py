@@ -56,7 +56,7 @@ def float_text(value: float) -> str:
 
 
 def as_float(value: Value) -> str:
-    """A number as float64; the same in both lives, also for large integers."""
+    """A number as float64; the same in both modes, also for large integers."""
     return value.word if value.type.is_float else f"float({value.word})"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.plan.nodes import WindowAggregate
 
+from ..task import MAIN
 from .aggregates import AggregateCode
 from .context import PREFETCH_AHEAD, Context, bind_output, stop_when_full, write_row
 from .expressions import Scope
@@ -79,7 +80,7 @@ def advance_text(node: WindowAggregate) -> str:
     """advance(task): give the results of the windows that are due, ordered by key."""
     layout, writer, head = window_layout(node), Writer(), Writer()
     head.line("task = Task(task_address)")
-    bind_output(head, "out", "task.output", "written", "room", node.schema)
+    bind_output(head, "out", MAIN, "written", "room", node.schema)
     with writer.block("while task.firing < task.due_count:"):
         writer.line("store = Store(i64s(task.due)[task.firing])")
         if node.phase != "partial":

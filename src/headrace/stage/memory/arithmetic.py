@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from headrace.stage.memory.instructions import WORD, intrinsic, teach_instruction
+from headrace.stage.memory.instructions import WORD, intrinsic, register_instruction
 from headrace.stage.memory.records import compiled
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
@@ -71,9 +71,9 @@ def multiply(a: int, b: int) -> int:
     return _checked(a * b)
 
 
-teach_instruction(add, 2, "int64", _emit_checked("sadd"))
-teach_instruction(subtract, 2, "int64", _emit_checked("ssub"))
-teach_instruction(multiply, 2, "int64", _emit_checked("smul"))
+register_instruction(add, 2, "int64", _emit_checked("sadd"))
+register_instruction(subtract, 2, "int64", _emit_checked("ssub"))
+register_instruction(multiply, 2, "int64", _emit_checked("smul"))
 
 
 def float_bits(value: float) -> int:
@@ -98,8 +98,8 @@ def _round_trip(context, b, value):
     return b.fpext(b.fptrunc(value, ir.FloatType()), ir.DoubleType())
 
 
-teach_instruction(float_bits, 1, "int64", lambda context, b, x: b.bitcast(x, WORD), "float64")
-teach_instruction(to_float32, 1, "float64", _round_trip, "float64")
+register_instruction(float_bits, 1, "int64", lambda context, b, x: b.bitcast(x, WORD), "float64")
+register_instruction(to_float32, 1, "float64", _round_trip, "float64")
 
 
 # ---- integers ------------------------------------------------------------------------------

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numba import types
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import signature
 from numba.extending import type_callable
 
+from headrace.stage.memory.numba_internals import lower_builtin, signature
 from headrace.stage.memory.record_types import Address, Cell, meaning
 
 
-def teach_numba(
+def register_numba(
     function: Callable, arity: int, emit: Callable, named: str | None, only_integers: bool
 ) -> None:
-    """See `atomics._teach_atomic`."""
+    """See `atomics._register_atomic`."""
     result = named and getattr(types, named)
 
     def typed(base, which, *values):

@@ -13,12 +13,12 @@ from typing import Any
 from llvmlite import ir
 
 from headrace.stage.memory import access as memory
-from headrace.stage.memory.instructions import intrinsic, teach_instruction
-from headrace.stage.memory.lessons import lesson
+from headrace.stage.memory.extensions import extension
+from headrace.stage.memory.instructions import intrinsic, register_instruction
 from headrace.stage.memory.places import Place
 
 
-def _teach_atomic(
+def _register_atomic(
     function: Callable,
     arity: int,
     emit: Callable,
@@ -31,11 +31,11 @@ def _teach_atomic(
     name of its type, where it is not that of the field.
     """
 
-    @lesson
-    def teach() -> None:
-        from headrace.stage.memory.atomic_types import teach_numba
+    @extension
+    def register_extensions() -> None:
+        from headrace.stage.memory.atomic_types import register_numba
 
-        teach_numba(function, arity, emit, result, only_integers)
+        register_numba(function, arity, emit, result, only_integers)
 
 
 # ---- loads and stores ----------------------------------------------------------------------
@@ -55,7 +55,7 @@ def _loader(name: str, order: str, llvm_order: str) -> Callable[[Any, Any], Any]
 
     load.__name__ = load.__qualname__ = name
     load.__doc__ = f"Atomic {order} load of a record's field or an array's item."
-    _teach_atomic(load, 0, lambda b, p: b.load_atomic(p, llvm_order, _width(p)))
+    _register_atomic(load, 0, lambda b, p: b.load_atomic(p, llvm_order, _width(p)))
     return load
 
 
@@ -66,7 +66,7 @@ def _storer(name: str, order: str, llvm_order: str) -> Callable[[Any, Any, Any],
 
     store.__name__ = store.__qualname__ = name
     store.__doc__ = f"Atomic {order} store to a record's field or an array's item."
-    _teach_atomic(
+    _register_atomic(
         store, 1, lambda b, p, value: b.store_atomic(value, p, llvm_order, _width(p)), "none"
     )
     return store
@@ -130,9 +130,9 @@ def _emit_update(instruction: str) -> Callable:
     return lambda b, pointer, value: b.atomic_rmw(instruction, pointer, value, "seq_cst")
 
 
-_teach_atomic(fetch_add, 1, _emit_update("add"), only_integers=True)
-_teach_atomic(exchange, 1, _emit_update("xchg"), only_integers=True)
-_teach_atomic(cas, 2, _emit_cas, "boolean", only_integers=True)
+_register_atomic(fetch_add, 1, _emit_update("add"), only_integers=True)
+_register_atomic(exchange, 1, _emit_update("xchg"), only_integers=True)
+_register_atomic(cas, 2, _emit_cas, "boolean", only_integers=True)
 
 
 def pause() -> None:
@@ -149,4 +149,4 @@ def _emit_pause(context, b):
         b.call(intrinsic(b, "llvm.aarch64.hint", ir.VoidType(), hint), [hint(1)])
 
 
-teach_instruction(pause, 0, "none", _emit_pause)
+register_instruction(pause, 0, "none", _emit_pause)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.imputils import lower_builtin
 from numba.extending import type_callable
+
+from headrace.stage.memory.numba_internals import cgutils, lower_builtin
 
 from .calls import call
 from .instructions import BYTES, WORD

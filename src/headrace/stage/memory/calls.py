@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .lessons import lesson
-from .lives import Compiled, is_compiled
+from .extensions import extension
+from .modes import Compiled, is_compiled
 
-_functions: dict[int, Callable[[int], int]] = {}  # for the interpreted life
+_functions: dict[int, Callable[[int], int]] = {}  # for the interpreted mode
 
 
 def address_of(function: Any) -> int:
@@ -37,7 +37,7 @@ def address_of(function: Any) -> int:
 def call(address: int, argument: int) -> tuple[int, int]:
     """(status, result) of a function at an address; a status other than 0 is an exception.
 
-    >>> from headrace.stage.memory.lives import compiled
+    >>> from headrace.stage.memory.modes import compiled
     >>> double = compiled(lambda x: 2 * x)
     >>> call(address_of(double), 21)
     (0, 42)
@@ -48,6 +48,6 @@ def call(address: int, argument: int) -> tuple[int, int]:
         return 1, 0
 
 
-@lesson
-def _teach() -> None:
+@extension
+def _register() -> None:
     from . import call_types  # noqa: F401

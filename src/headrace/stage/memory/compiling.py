@@ -12,28 +12,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core import types
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
-from numba.core.compiler_machinery import PassManager
-from numba.core.typed_passes import (
+from numba import types
+
+from headrace.stage.memory.linking import BitcodeLibrary, LinkedLibrary
+from headrace.stage.memory.modes import OURS
+from headrace.stage.memory.numba_internals import (
+    CompilerBase,
+    CompileResult,
+    DefaultPassBuilder,
+    FixupArgs,
+    GenericRewrites,
     InlineOverloads,
     IRLegalization,
+    IRProcessing,
+    JITCodeLibrary,
     NativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
+    PassManager,
     PreLowerStripPhis,
-)
-from numba.core.untyped_passes import (
-    FixupArgs,
-    GenericRewrites,
-    IRProcessing,
     ReconstructSSA,
     TranslateByteCode,
 )
-
-from headrace.stage.memory.linking import PartLibrary, WholeLibrary
-from headrace.stage.memory.lives import OURS
 
 STEPS = (
     TranslateByteCode,
@@ -50,10 +50,10 @@ STEPS = (
 )
 
 
-class PartCompiler(CompilerBase):
+class BitcodeCompiler(CompilerBase):
     """Compiles a function that compiled code calls."""
 
-    library_class: type[JITCodeLibrary] = PartLibrary
+    library_class: type[JITCodeLibrary] = BitcodeLibrary
 
     def define_pipelines(self) -> list[PassManager]:
         """The one way a function is compiled."""
@@ -73,13 +73,13 @@ class PartCompiler(CompilerBase):
         return [steps]
 
 
-class WholeCompiler(PartCompiler):
+class LinkedCompiler(BitcodeCompiler):
     """Compiles a function that is called from outside."""
 
-    library_class = WholeLibrary
+    library_class = LinkedLibrary
 
     def compile_extra(self, func: Any) -> CompileResult:
-        """Compile it, and the parts that it needs."""
+        """Compile it, and what it needs."""
         with _no_collection():
             return super().compile_extra(func)
 

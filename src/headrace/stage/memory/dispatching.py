@@ -1,4 +1,4 @@
-"""Numba's dispatchers for functions of this package: whole ones, and parts of others.
+"""Numba's dispatchers for functions of this package: linked ones, and bitcode for others.
 
 This is where the compiler comes in; a warm start does without (`machine_code`).
 """
@@ -11,37 +11,37 @@ from functools import cached_property
 from typing import Any
 
 from numba import config, njit, types
-from numba.core.caching import FunctionCache
 
 from headrace.stage import cache
 from headrace.stage.memory import machine_code
-from headrace.stage.memory.compiling import PartCompiler, WholeCompiler
-from headrace.stage.memory.linking import PartCache, WordsCache
+from headrace.stage.memory.compiling import BitcodeCompiler, LinkedCompiler
+from headrace.stage.memory.linking import BitcodeCache, WordsCache
 from headrace.stage.memory.machine_code import MachineCode
+from headrace.stage.memory.numba_internals import FunctionCache
 
 
 def dispatcher(function: Callable, place: str | None) -> Any:
     """What Python calls with any arguments; `place` as Numba is told, None: nothing is cached."""
     if place is None:
         return njit(nogil=True)(function)
-    made = _whole(function, place)
-    made.get_call_template = lambda *given: part(function).get_call_template(*given)
-    made.get_overload = lambda signature: part(function).get_overload(signature)
+    made = _linked(function, place)
+    made.get_call_template = lambda *given: as_bitcode(function).get_call_template(*given)
+    made.get_overload = lambda signature: as_bitcode(function).get_overload(signature)
     return made
 
 
 @cache_result
-def part(function: Callable) -> Any:
+def as_bitcode(function: Callable) -> Any:
     """What other compiled code calls: compiled apart (`linking`), without the ways in from Python
     and C, which take more time to make than the function itself."""
-    made = _without_ways_in(function, PartCompiler)
+    made = _without_ways_in(function, BitcodeCompiler)
     if _makes_kernels(function):
-        made._cache = _CacheLater(PartCache, function, str(cache.folder() / "inside"))
+        made._cache = _CacheLater(BitcodeCache, function, str(cache.folder() / "inside"))
     return made
 
 
-def _whole(function: Callable, place: str) -> Any:
-    made = njit(nogil=True, pipeline_class=WholeCompiler, no_cfunc_wrapper=True)(function)
+def _linked(function: Callable, place: str) -> Any:
+    made = njit(nogil=True, pipeline_class=LinkedCompiler, no_cfunc_wrapper=True)(function)
     made._cache = _CacheLater(FunctionCache, function, place)
     return made
 
@@ -52,8 +52,8 @@ def _without_ways_in(function: Callable, compiler: type) -> Any:
 
 
 def _makes_kernels(function: Callable) -> bool:
-    """Is it something that kernels are made of? Other parts are needed only for a few wholes,
-    and when these are in the cache nobody asks for the parts."""
+    """Is it something that kernels are made of? Other bitcode is needed only for a few
+    functions, and when these are in the cache nobody asks for it."""
     return function.__module__.startswith("headrace.stage.")
 
 
@@ -65,7 +65,7 @@ def compile_words(
 ) -> MachineCode | None:
     """Machine code for arguments of these Python types, also kept for processes without a
     compiler where that can be; None: the result is not a word."""
-    made = _without_ways_in(function, WholeCompiler)
+    made = _without_ways_in(function, LinkedCompiler)
     made._cache = _WordsCache(name, signature, _CacheLater(WordsCache, function, place))
     arguments = tuple(types.int64 if kind is int else kind.numba_type for kind in kinds)
     made.compile(arguments)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numba import types
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import signature
 from numba.extending import type_callable
 
+from headrace.stage.memory.numba_internals import lower_builtin, signature
 
-def teach_numba(function: Callable, arity: int, result: str, emit: Callable, kind: str) -> None:
-    """See `instructions.teach_instruction`."""
+
+def register_numba(function: Callable, arity: int, result: str, emit: Callable, kind: str) -> None:
+    """See `instructions.register_instruction`."""
     given, parameter = getattr(types, result), getattr(types, kind)
     numbers = (types.Integer, types.Boolean)
     if isinstance(parameter, types.Float):

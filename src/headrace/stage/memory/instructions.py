@@ -1,4 +1,4 @@
-"""Machine instructions that Numba does not offer, as functions of both lives."""
+"""Machine instructions that Numba does not offer, as functions of both modes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from headrace.stage.memory.lessons import lesson
+from headrace.stage.memory.extensions import extension
 
 WORD = ir.IntType(64)
 BYTE = ir.IntType(8)
@@ -16,7 +16,7 @@ BYTES = BYTE.as_pointer()
 SIGN = -(2**63)
 
 
-def teach_instruction(
+def register_instruction(
     function: Callable,
     arity: int,
     result: str,
@@ -26,16 +26,16 @@ def teach_instruction(
     """Numba: function(*numbers) is `emit(context, b, *values)`, values of the type `parameter`.
     Types are given by their names."""
 
-    @lesson
-    def teach() -> None:
-        from headrace.stage.memory.instruction_types import teach_numba
+    @extension
+    def register_extensions() -> None:
+        from headrace.stage.memory.instruction_types import register_numba
 
-        teach_numba(function, arity, result, emit, parameter)
+        register_numba(function, arity, result, emit, parameter)
 
 
 def intrinsic(b, name: str, result: ir.Type, *parameters: ir.Type):
     """An LLVM intrinsic or C function by name, declared in the module being built."""
-    from numba.core import cgutils
+    from headrace.stage.memory.numba_internals import cgutils
 
     return cgutils.get_or_insert_function(b.module, ir.FunctionType(result, parameters), name)
 
@@ -123,29 +123,29 @@ def _prefetching(locality: int) -> Callable[..., None]:
 
 
 def _emit_copy(context, b, target, source, count):
-    from numba.core import cgutils
+    from headrace.stage.memory.numba_internals import cgutils
 
     cgutils.raw_memcpy(b, b.inttoptr(target, BYTES), b.inttoptr(source, BYTES), count, 1)
 
 
 def _emit_clear(context, b, target, count):
-    from numba.core import cgutils
+    from headrace.stage.memory.numba_internals import cgutils
 
     cgutils.memset(b, b.inttoptr(target, BYTES), count, 0)
 
 
-teach_instruction(signed, 1, "int64", lambda context, b, x: x)
-teach_instruction(
+register_instruction(signed, 1, "int64", lambda context, b, x: x)
+register_instruction(
     word,
     1,
     "int64",
     lambda context, b, a: b.load(b.inttoptr(a, WORD.as_pointer()), align=1),
 )
-teach_instruction(half_word, 1, "int64", _emit_half_word)
-teach_instruction(shift_right, 2, "int64", lambda context, b, x, bits: b.lshr(x, bits))
-teach_instruction(swap_bytes, 1, "int64", lambda context, b, x: b.bswap(x))
-teach_instruction(bit_length, 1, "int64", _emit_bit_length)
-teach_instruction(prefetch, 1, "none", _prefetching(_ALL_CACHES))
-teach_instruction(prefetch_for_later, 1, "none", _prefetching(_OUTER_CACHES))
-teach_instruction(copy_bytes, 3, "none", _emit_copy)
-teach_instruction(clear_bytes, 2, "none", _emit_clear)
+register_instruction(half_word, 1, "int64", _emit_half_word)
+register_instruction(shift_right, 2, "int64", lambda context, b, x, bits: b.lshr(x, bits))
+register_instruction(swap_bytes, 1, "int64", lambda context, b, x: b.bswap(x))
+register_instruction(bit_length, 1, "int64", _emit_bit_length)
+register_instruction(prefetch, 1, "none", _prefetching(_ALL_CACHES))
+register_instruction(prefetch_for_later, 1, "none", _prefetching(_OUTER_CACHES))
+register_instruction(copy_bytes, 3, "none", _emit_copy)
+register_instruction(clear_bytes, 2, "none", _emit_clear)

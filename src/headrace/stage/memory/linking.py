@@ -1,10 +1,10 @@
-"""How compiled functions become machine code: the whole at once, not part by part.
+"""How compiled functions become machine code: linked first, then optimized once.
 
 Numba optimizes every function by itself, with all that it calls, and again inside each of its
 callers; the loop of a worker calls a hundred small functions, several deep. Here a function that
-only other compiled code calls stays a *part*: code that is not optimized and has no machine code.
-What is called from outside is a *whole*: it is linked with all parts that it needs, and optimized
-once. That takes a fraction of the time, and LLVM sees as much as before.
+only other compiled code calls stays bitcode, which is not optimized and has no machine code. What
+is called from outside is linked with all the bitcode that it needs, and optimized as one module.
+That takes a fraction of the time, and LLVM sees as much as before.
 """
 
 from __future__ import annotations
@@ -12,9 +12,14 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import binding as llvm
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
-from numba.core.compiler import CompileResult
+
+from headrace.stage.memory.numba_internals import (
+    CompileResult,
+    CompileResultCacheImpl,
+    CPUCodeLibrary,
+    FunctionCache,
+    JITCodeLibrary,
+)
 
 
 class _NoEnvironment:
@@ -24,7 +29,7 @@ class _NoEnvironment:
         """There is no machine code yet."""
 
 
-class PartLibrary(JITCodeLibrary):
+class BitcodeLibrary(JITCodeLibrary):
     """The code of one function, to be linked into others."""
 
     @property
@@ -32,19 +37,19 @@ class PartLibrary(JITCodeLibrary):
         return _NoEnvironment()
 
     def finalize(self) -> None:
-        """Nothing is done before a whole is made of it."""
+        """Nothing is done before it is linked."""
         self._raise_if_finalized()
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
-                function.linkage = llvm.Linkage.linkonce_odr  # several wholes may hold it
+                function.linkage = llvm.Linkage.linkonce_odr  # several modules may hold it
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
-        """For libraries that are no wholes, and for the cache: with all parts that it needs."""
+        """For libraries of Numba's own, and for the cache: with all that it needs."""
         self._ensure_finalized()
         if self._shared_module is None:
             self._shared_module = self._final_module.clone()
-            for library in parts_of(self):
+            for library in callees_of(self):
                 self._shared_module.link_in(_code_of(library), preserve=True)
         return self._shared_module
 
@@ -61,7 +66,7 @@ class PartLibrary(JITCodeLibrary):
         return self.name, self._get_module_for_linking().as_bitcode()
 
     @classmethod
-    def _unserialize(cls, codegen: Any, state: tuple[str, bytes]) -> PartLibrary:
+    def _unserialize(cls, codegen: Any, state: tuple[str, bytes]) -> BitcodeLibrary:
         name, bitcode = state
         made = cls(codegen, name)
         made._final_module = made._shared_module = llvm.parse_bitcode(bitcode)
@@ -69,12 +74,12 @@ class PartLibrary(JITCodeLibrary):
         return made
 
 
-class WholeLibrary(JITCodeLibrary):
+class LinkedLibrary(JITCodeLibrary):
     """A function with all that it calls, optimized together."""
 
     def finalize(self) -> None:
-        """Link the parts, optimize, and make machine code."""
-        for library in parts_of(self):
+        """Link, optimize, and make machine code."""
+        for library in callees_of(self):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(_code_of(library), preserve=True)
         self._linking_libraries = []
@@ -82,23 +87,23 @@ class WholeLibrary(JITCodeLibrary):
 
 
 def _code_of(library: CPUCodeLibrary) -> Any:
-    """The code of a library without the parts that it needs."""
-    is_part = isinstance(library, PartLibrary)
-    return library._final_module if is_part else library._get_module_for_linking()
+    """The code of a library without what it needs."""
+    is_bitcode = isinstance(library, BitcodeLibrary)
+    return library._final_module if is_bitcode else library._get_module_for_linking()
 
 
-def parts_of(library: CPUCodeLibrary) -> list[CPUCodeLibrary]:
-    """All that a library needs, directly or through its parts: each once, behind all that call it.
+def callees_of(library: CPUCodeLibrary) -> list[CPUCodeLibrary]:
+    """All that a library needs, directly or not: each once, behind all that call it.
 
-    LLVM takes of a part only what the code so far calls, and calls that can never happen are gone
-    from it by then. So what two parts need has to wait for both: the first may have been left out.
+    LLVM links only what the code so far calls, and calls that can never happen are gone from it by
+    then. So what two libraries need has to wait for both: the first may have been left out.
     """
     seen: set[CPUCodeLibrary] = set()
     callees_first: list[CPUCodeLibrary] = []
 
     def visit(needed: CPUCodeLibrary) -> None:
         seen.add(needed)
-        if needed is library or isinstance(needed, PartLibrary):
+        if needed is library or isinstance(needed, BitcodeLibrary):
             for callee in needed._linking_libraries:
                 if callee not in seen:
                     visit(callee)
@@ -111,8 +116,8 @@ def parts_of(library: CPUCodeLibrary) -> list[CPUCodeLibrary]:
 # ---- the cache of parts --------------------------------------------------------------------
 
 
-class _PartTarget:
-    """A target context whose code generator loads parts."""
+class _BitcodeTarget:
+    """A target context whose code generator loads bitcode."""
 
     def __init__(self, target: Any) -> None:
         self._target = target
@@ -123,20 +128,20 @@ class _PartTarget:
     def codegen(self) -> Any:
         return self
 
-    def unserialize_library(self, state: Any) -> PartLibrary:
-        return PartLibrary._unserialize(self._target.codegen(), state)
+    def unserialize_library(self, state: Any) -> BitcodeLibrary:
+        return BitcodeLibrary._unserialize(self._target.codegen(), state)
 
 
-class _PartCacheImpl(CompileResultCacheImpl):
+class _BitcodeCacheImpl(CompileResultCacheImpl):
     def rebuild(self, target_context: Any, payload: Any) -> CompileResult:
-        made = CompileResult._rebuild(_PartTarget(target_context), *payload)
+        made = CompileResult._rebuild(_BitcodeTarget(target_context), *payload)
         return made._replace(target_context=target_context)
 
 
-class PartCache(FunctionCache):
-    """The disk cache of parts."""
+class BitcodeCache(FunctionCache):
+    """The disk cache of bitcode."""
 
-    _impl_class = _PartCacheImpl
+    _impl_class = _BitcodeCacheImpl
 
 
 # ---- the cache of functions of words -------------------------------------------------------

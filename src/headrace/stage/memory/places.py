@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from headrace.stage.memory.extensions import register_extensions
 from headrace.stage.memory.kinds import Kind, Scalar, Tag, aligned, holds_text, kind_named
-from headrace.stage.memory.lessons import teach
 
 LINE = 64  # bytes of a cache line
 classes: dict[str, Any] = {}  # record key -> record class
@@ -49,7 +49,7 @@ def _digest(shape: Shape) -> str:
 
 @cache
 def _address(shape: Shape) -> Any:
-    teach()
+    register_extensions()
     from headrace.stage.memory.record_types import Address
 
     return Address(shape)

@@ -8,14 +8,19 @@ import operator
 from collections.abc import Callable
 
 from numba import types
-from numba.core import cgutils
-from numba.core.errors import TypingError
-from numba.core.imputils import lower_builtin, lower_getattr_generic, lower_setattr_generic
-from numba.core.typing.context import BaseContext
-from numba.core.typing.templates import AttributeTemplate, signature
 from numba.extending import NativeValue, box, infer_getattr, type_callable, typeof_impl, unbox
 
 from headrace.stage.memory.instructions import BYTES, WORD
+from headrace.stage.memory.numba_internals import (
+    AttributeTemplate,
+    BaseContext,
+    TypingError,
+    cgutils,
+    lower_builtin,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    signature,
+)
 from headrace.stage.memory.places import Record, Shape, array, classes
 from headrace.stage.memory.record_types import Address, meaning
 
@@ -79,7 +84,7 @@ _show_assigned_types()
 # ---- items ---------------------------------------------------------------------------------
 
 
-def _teach_items() -> None:
+def _register_items() -> None:
     """Numba: place[index] and place[index] = value."""
 
     @type_callable(operator.getitem)
@@ -113,13 +118,13 @@ def _teach_items() -> None:
         return context.get_dummy_value()
 
 
-_teach_items()
+_register_items()
 
 
 # ---- from an address, from and to Python ---------------------------------------------------
 
 
-def teach_place(function: Callable, shape: Shape) -> None:
+def register_place(function: Callable, shape: Shape) -> None:
     """Numba: function(integer address) gives a place of this shape."""
     typ = shape.numba_type
 
@@ -168,7 +173,7 @@ def _box(typ, value, c):
 # ---- copying -------------------------------------------------------------------------------
 
 
-def teach_copy(function: Callable) -> None:
+def register_copy(function: Callable) -> None:
     """Numba: function(target, source) copies a record."""
 
     @type_callable(function)

@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from headrace.stage.memory.extensions import extension
 from headrace.stage.memory.instructions import copy_bytes
 from headrace.stage.memory.kinds import (
     KINDS,
@@ -44,8 +45,7 @@ from headrace.stage.memory.kinds import (
     optional,
     u8,
 )
-from headrace.stage.memory.lessons import lesson
-from headrace.stage.memory.lives import compiled, interpreted
+from headrace.stage.memory.modes import compiled, interpreted
 from headrace.stage.memory.places import (
     LINE,
     Field,
@@ -91,7 +91,7 @@ __all__ = [
     "optional",
     "record",
     "ref",
-    "teach_place",
+    "register_place",
     "u8",
     "u8s",
 ]  # fmt: skip
@@ -138,18 +138,18 @@ def _lay_out(cls: type, kinds: dict[str, Any], on_line: set[str]) -> Any:
     layout = tuple((name, field.offset, field.kind.tag) for name, field in fields.items())
     made._shape = Shape(record_key(cls), made.size, ("embedded", record_key(cls)), layout)
     classes[record_key(cls)] = made
-    teach_place(made, made._shape)
+    register_place(made, made._shape)
     return made
 
 
-def teach_place(function: Callable, shape: Shape) -> None:
+def register_place(function: Callable, shape: Shape) -> None:
     """Numba: function(integer address) gives a place of this shape."""
 
-    @lesson
-    def teach() -> None:
+    @extension
+    def register_extensions() -> None:
         from headrace.stage.memory import record_access
 
-        record_access.teach_place(function, shape)
+        record_access.register_place(function, shape)
 
 
 def _check_heap(cls: type, fields: dict[str, Field]) -> None:
@@ -205,7 +205,7 @@ def _array_of(name: str, kind: Kind) -> Callable[[int], array]:
 
     items.__name__ = items.__qualname__ = f"{name}s"
     items.__doc__ = f"The {name} values from an address on: `a[i]`, `a[i] = x`, no bounds."
-    teach_place(items, array(kind).shape)
+    register_place(items, array(kind).shape)
     return items
 
 
@@ -230,8 +230,8 @@ def copy_record(target: Record, source: Record) -> None:
     ctypes.memmove(target._address, source._address, type(target).size)
 
 
-@lesson
-def _teach_copy() -> None:
-    from headrace.stage.memory.record_access import teach_copy
+@extension
+def _register_copy() -> None:
+    from headrace.stage.memory.record_access import register_copy
 
-    teach_copy(copy_record)
+    register_copy(copy_record)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from headrace.stage.memory.arithmetic import float_bits
-from headrace.stage.memory.instructions import WORD, signed, teach_instruction, word
+from headrace.stage.memory.instructions import WORD, register_instruction, signed, word
 from headrace.stage.memory.records import compiled
 from headrace.stage.strings.words import LENGTH_MASK, SHORT
 
@@ -28,7 +28,7 @@ def _emit_mix(context, b, x, y):
     return b.xor(b.trunc(product, WORD), b.trunc(b.lshr(product, wide(64)), WORD))
 
 
-teach_instruction(mix, 2, "int64", _emit_mix)
+register_instruction(mix, 2, "int64", _emit_mix)
 
 
 @compiled

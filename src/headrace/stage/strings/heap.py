@@ -8,7 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from headrace.stage.memory.instructions import BYTES, WORD, intrinsic, teach_instruction
+from headrace.stage.memory.instructions import BYTES, WORD, intrinsic, register_instruction
 from headrace.stage.memory.records import compiled, i64, interpreted, record
 
 
@@ -73,9 +73,9 @@ def _emit_free(context, b, address):
     b.call(intrinsic(b, "free", ir.VoidType(), BYTES), [b.inttoptr(address, BYTES)])
 
 
-teach_instruction(malloc, 1, "int64", _emit_malloc)
-teach_instruction(calloc, 1, "int64", _emit_calloc)
-teach_instruction(free, 1, "none", _emit_free)
+register_instruction(malloc, 1, "int64", _emit_malloc)
+register_instruction(calloc, 1, "int64", _emit_calloc)
+register_instruction(free, 1, "none", _emit_free)
 
 
 # ---- taking and giving back ----------------------------------------------------------------

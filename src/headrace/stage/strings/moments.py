@@ -1,4 +1,4 @@
-"""Dates and timestamps as strings of ISO 8601: read and written, in both lives."""
+"""Dates and timestamps as strings of ISO 8601: read and written, in both modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and truth values as strings: read and written, in both lives, without the GIL."""
+"""Numbers and truth values as strings: read and written, in both modes, without the GIL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from headrace.stage.memory.arithmetic import float_bits, to_float32
-from headrace.stage.memory.instructions import BYTES, WORD, intrinsic, teach_instruction
+from headrace.stage.memory.instructions import BYTES, WORD, intrinsic, register_instruction
 from headrace.stage.memory.records import compiled, u8s
 from headrace.stage.strings.building import begin_text, end_text, put, put_digits
 from headrace.stage.strings.heap import free, malloc
@@ -121,7 +121,7 @@ def _emit_slow_float(context, b, address):
 
 def _emit_print(format: str, room: int) -> Callable:
     def emit(context, b, address, decimals, bits):
-        from numba.core import cgutils
+        from headrace.stage.memory.numba_internals import cgutils
 
         number = ir.IntType(32)
         kind = ir.FunctionType(number, [BYTES, WORD, BYTES], var_arg=True)
@@ -134,9 +134,9 @@ def _emit_print(format: str, room: int) -> Callable:
     return emit
 
 
-teach_instruction(slow_float, 1, "float64", _emit_slow_float)
-teach_instruction(print_float, 3, "none", _emit_print("%.*e", LONGEST_FLOAT))
-teach_instruction(print_fixed, 3, "none", _emit_print("%.*f", LONGEST_FIXED))
+register_instruction(slow_float, 1, "float64", _emit_slow_float)
+register_instruction(print_float, 3, "none", _emit_print("%.*e", LONGEST_FLOAT))
+register_instruction(print_fixed, 3, "none", _emit_print("%.*f", LONGEST_FIXED))
 
 
 @compiled

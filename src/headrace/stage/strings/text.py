@@ -9,7 +9,7 @@ This is the face of the text modules: who imports it has Numba taught everything
 
 from __future__ import annotations
 
-from headrace.stage.memory.lessons import lesson
+from headrace.stage.memory.extensions import extension
 from headrace.stage.strings import text_fields  # noqa: F401, for the kinds of fields that it adds
 from headrace.stage.strings.heap import Heap, new_heap
 from headrace.stage.strings.text_values import blob, text, words
@@ -26,8 +26,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-@lesson
-def _teach() -> None:
+@extension
+def _register() -> None:
     from headrace.stage.strings import (  # noqa: F401
         text_codec,
         text_meanings,

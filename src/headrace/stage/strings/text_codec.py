@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from numba import types
-from numba.core import cgutils
-from numba.core.imputils import impl_ret_new_ref, lower_cast
-from numba.core.typing.templates import signature
-from numba.cpython.unicode import (
+from numba.extending import intrinsic, lower_builtin, overload, overload_method, register_jitable
+
+from headrace.stage.memory.instructions import WORD
+from headrace.stage.memory.numba_internals import (
     _codepoint_to_kind,
     _empty_string,
     _get_code_point,
     _set_code_point,
+    cgutils,
+    impl_ret_new_ref,
+    lower_cast,
+    signature,
 )
-from numba.extending import intrinsic, lower_builtin, overload, overload_method, register_jitable
-
-from headrace.stage.memory.instructions import WORD
 from headrace.stage.memory.records import u8s
 from headrace.stage.strings.heap import take
 from headrace.stage.strings.pieces import char_width, code_at

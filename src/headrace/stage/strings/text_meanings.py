@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.core.typing.templates import signature
 
 from headrace.stage.memory.instructions import WORD
+from headrace.stage.memory.numba_internals import signature
 from headrace.stage.memory.record_types import MEANINGS, Meaning
 from headrace.stage.strings.heap import Heap
 from headrace.stage.strings.text_types import TextType, WordsType, blob_type, text_type

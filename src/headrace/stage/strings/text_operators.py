@@ -39,7 +39,7 @@ def compatible(a: types.Type, b: types.Type) -> bool:
     return same and (isinstance(a, WordsType) or isinstance(b, WordsType))
 
 
-def _teach_pair(taught: Any, on_words: Any, method: bool = False) -> None:
+def _register_pair(taught: Any, on_words: Any, method: bool = False) -> None:
     """taught(a, b) for Text and str, in any order, is on_words(a's words, b's words)."""
 
     @register_jitable
@@ -115,15 +115,15 @@ def _greater_or_equal(h1, t1, h2, t2):
     return compare_words(h1, t1, h2, t2) >= 0
 
 
-_teach_pair(operator.eq, equal_words)
-_teach_pair(operator.ne, _differ)
-_teach_pair(operator.lt, _less)
-_teach_pair(operator.le, _less_or_equal)
-_teach_pair(operator.gt, _greater)
-_teach_pair(operator.ge, _greater_or_equal)
-_teach_pair(operator.contains, contains_words)
-_teach_pair("startswith", starts_with_words, method=True)
-_teach_pair("endswith", ends_with_words, method=True)
+_register_pair(operator.eq, equal_words)
+_register_pair(operator.ne, _differ)
+_register_pair(operator.lt, _less)
+_register_pair(operator.le, _less_or_equal)
+_register_pair(operator.gt, _greater)
+_register_pair(operator.ge, _greater_or_equal)
+_register_pair(operator.contains, contains_words)
+_register_pair("startswith", starts_with_words, method=True)
+_register_pair("endswith", ends_with_words, method=True)
 
 
 # ---- one value -----------------------------------------------------------------------------

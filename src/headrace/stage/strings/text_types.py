@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numba import types
-from numba.core import cgutils
-from numba.core.typeconv import Conversion
-from numba.core.typing.templates import signature
 from numba.extending import (
     box,
     lower_builtin,
@@ -18,6 +15,7 @@ from numba.extending import (
 )
 
 from headrace.stage.memory.instructions import BYTE, BYTES, WORD, intrinsic
+from headrace.stage.memory.numba_internals import Conversion, cgutils, signature
 from headrace.stage.strings.text_values import blob, text
 from headrace.stage.strings.words import LENGTH_MASK, PREFIX, SHORT
 
@@ -72,7 +70,7 @@ for _class in (TextType, BlobType):
     make_attribute_wrapper(_class, "tail", "tail")
 
 
-def _teach_maker(function: Callable, result: WordsType) -> None:
+def _register_maker(function: Callable, result: WordsType) -> None:
     @type_callable(function)
     def type_maker(context):
         def typed(head, tail):
@@ -88,8 +86,8 @@ def _teach_maker(function: Callable, result: WordsType) -> None:
         return made._getvalue()
 
 
-_teach_maker(text, text_type)
-_teach_maker(blob, blob_type)
+_register_maker(text, text_type)
+_register_maker(blob, blob_type)
 
 
 @box(TextType)

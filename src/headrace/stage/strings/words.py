@@ -22,7 +22,7 @@ from headrace.stage.memory.instructions import (
     swap_bytes,
     word,
 )
-from headrace.stage.memory.records import array, compiled, i64, record, teach_place, u8s
+from headrace.stage.memory.records import array, compiled, i64, record, register_place, u8s
 from headrace.stage.strings.heap import take
 
 SHORT = 12  # bytes that fit into a view
@@ -50,7 +50,7 @@ def views(address: int) -> array:
     return array(View, address=address)
 
 
-teach_place(views, array(View).shape)
+register_place(views, array(View).shape)
 
 
 # ---- taking apart and making ---------------------------------------------------------------

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headrace.stage.memory import lives
-from headrace.stage.memory.lives import compiled, interpreted
+from headrace.stage.memory import modes
+from headrace.stage.memory.modes import compiled, interpreted
 
 
 @compiled
@@ -39,7 +39,7 @@ def answer(x):
 
 def printed(program, folder):
     """What a program prints that finds its modules in a folder."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(lives.__file__).parents[3])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(modes.__file__).parents[3])}
     command = [sys.executable, "-c", program]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""The two lives of a function: compiled by Numba, and interpreted, from one source."""
+"""The two modes of a function: compiled by Numba, and interpreted, from one source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.stage import cache
 from headrace.stage.memory import machine_code
-from headrace.stage.memory.lessons import teach
+from headrace.stage.memory.extensions import register_extensions
 from headrace.stage.memory.machine_code import MachineCode
 
 # What the names of modules of this package, and of kernels of its making, begin with.
@@ -41,7 +41,7 @@ def is_compiled(value: Any) -> bool:
 
 
 class Compiled:
-    """A function of this package, or of a kernel of its making, in its compiled life.
+    """A function of this package, or of a kernel of its making, in its compiled mode.
 
     Called with words it is machine code, which is loaded from the cache without the compiler. With
     other arguments, and for compiled code that calls it, it is one of Numba's dispatchers.
@@ -96,7 +96,7 @@ class Compiled:
     @property
     def _numba_type_(self) -> Any:
         """What compiled code that calls it sees."""
-        return _numbas().part(self.py_func)._numba_type_
+        return _numbas().as_bitcode(self.py_func)._numba_type_
 
 
 _loading = threading.RLock()
@@ -104,7 +104,7 @@ _loading = threading.RLock()
 
 def _numbas() -> Any:
     """The side of Numba, which takes long to load."""
-    teach()
+    register_extensions()
     from headrace.stage.memory import dispatching
 
     return dispatching

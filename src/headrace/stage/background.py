@@ -1,4 +1,4 @@
-"""Compiling in a process beside this one, so that a cold start uses a second core.
+"""Compiling in a background process, so that a cold start uses a second core.
 
 Numba compiles one function at a time in a process, and is slow to load. What the other process
 makes comes back through the disk cache; where it fails, or takes too long, this process compiles
@@ -26,12 +26,12 @@ TIMEOUT = 60.0  # seconds
 LOOK_SECONDS = 0.02
 _PROGRAM = """
 import sys
-from headrace.stage.beside import beside, named
+from headrace.stage.background import in_background, named
 name, then = sys.argv[1:]
-beside(name, then).load()
+in_background(name, then).load()
 named(then)()
 """
-_IS_BESIDE = "HEADRACE_BESIDE"  # set in the environment of the other process
+_IS_BACKGROUND = "HEADRACE_BACKGROUND"  # set in the environment of the other process
 
 
 def named(name: str) -> Any:
@@ -41,12 +41,12 @@ def named(name: str) -> Any:
 
 
 @cache
-def beside(name: str, then: str) -> Beside:
-    """See Beside; one for each function."""
-    return Beside(name, then)
+def in_background(name: str, then: str) -> BackgroundCompile:
+    """See BackgroundCompile; one for each function."""
+    return BackgroundCompile(name, then)
 
 
-class Beside:
+class BackgroundCompile:
     """The machine code of "module:function", a function of one integer, to be had soon.
 
     The other process calls `then` when it is done, for whatever else is to be in the cache when
@@ -101,14 +101,14 @@ class Beside:
 def _may_start() -> bool:
     """Is there an interpreter to start, and a second core for it?"""
     is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
-    return is_python and (os.cpu_count() or 1) > 1 and _IS_BESIDE not in os.environ
+    return is_python and (os.cpu_count() or 1) > 1 and _IS_BACKGROUND not in os.environ
 
 
 def _start(name: str, then: str) -> subprocess.Popen[bytes] | None:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-        _IS_BESIDE: "1",
+        _IS_BACKGROUND: "1",
     }
     import subprocess  # not for a warm start
 

@@ -1,4 +1,4 @@
-"""Looking ahead: a kernel asks for the memory that its source copies next.
+"""Prefetching: a kernel asks for the memory that its source copies next.
 
 Copying rows in waits for memory, and the kernel behind it hardly uses memory at all. So while the
 kernel works on a block, it asks for the rows of the next one, a cache line with every row; when
@@ -23,7 +23,7 @@ class Range:
 
 
 @record
-class Ahead:
+class Prefetch:
     """What is still to be asked for. Written by the thread that runs the source and the kernel."""
 
     at: i64 = line()
@@ -34,30 +34,30 @@ class Ahead:
 
 
 @compiled
-def aim(ahead, feed_address, offset, count):
+def aim(prefetch, feed_address, offset, count):
     """The rows of a feed that come next."""
     feed = FeedRecord(feed_address)
     columns = min(feed.count, MOST_COLUMNS)
     for k in range(columns):
-        column, wanted = feed.columns[k], ahead.ranges[k]
+        column, wanted = feed.columns[k], prefetch.ranges[k]
         wanted.at = column.source + offset * column.width
         wanted.stop = wanted.at + count * column.width
-    ahead.place, ahead.count = 0, columns
-    ahead.at, ahead.stop = 0, 0
+    prefetch.place, prefetch.count = 0, columns
+    prefetch.at, prefetch.stop = 0, 0
 
 
 @compiled
-def look_ahead(ahead, at, stop, lines):
+def prefetch_lines(prefetch, at, stop, lines):
     """Ask for some more lines of a column; the last ones may lie behind its end.
 
     Gives what is left of the column. Kernels keep that in locals: in memory, each row would wait
     for what the row before it has written there.
     """
     if at >= stop:
-        if ahead.place >= ahead.count:
+        if prefetch.place >= prefetch.count:
             return at, stop
-        wanted = ahead.ranges[ahead.place]
-        ahead.place += 1
+        wanted = prefetch.ranges[prefetch.place]
+        prefetch.place += 1
         at, stop = wanted.at, wanted.stop
     for k in range(lines):
         prefetch_for_later(at + k * LINE)

@@ -38,7 +38,7 @@ def tell(
     >>> with tempfile.TemporaryDirectory() as made:
     ...     for task, time in (("0", 5), ("1", 7)):
     ...         tell(Path(made), 3, "views", "rows", task, time)
-    ...     told_before(Path(made), 9)
+    ...     reported_before(Path(made), 9)
     {'views': {'rows': 7}}
     """
     place = folder / _name(source, channel)
@@ -53,7 +53,7 @@ def told(folder: Path, batch: int) -> Times:
     return _found(folder, lambda numbers: [n for n in numbers if n == batch])
 
 
-def told_before(folder: Path, batch: int) -> Times:
+def reported_before(folder: Path, batch: int) -> Times:
     """What the tasks of each source have written down last, before a batch."""
     return _found(folder, lambda numbers: [n for n in numbers if n < batch][-1:])
 

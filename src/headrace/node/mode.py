@@ -1,4 +1,4 @@
-"""The compiled functions that the host calls, in their two lives.
+"""The compiled functions that the host calls, in their two modes.
 
 Interpreted, the very same loop of a worker runs under Python's debugger and in tests, with
 thousands of small pipelines that nobody wants to compile. And a cold start begins with it: kernels
@@ -35,8 +35,8 @@ from .splits import ChannelFeed, make_offer
 from .worker import ask_hook, let_work, stop_all, wake_everybody, work
 
 
-class Life:
-    """One of the two lives; `swap` puts other functions in place of some, interpreted.
+class Mode:
+    """One of the two modes; `swap` puts other functions in place of some, interpreted.
 
     compiles: kernels are compiled, whatever the loop is.
     """
@@ -55,7 +55,7 @@ class Life:
         self.let_go, self.make_offer = self.of(let_go), self.of(make_offer)
 
     def become_compiled(self) -> None:
-        """Go over to the compiled life. Nobody may be inside one of the functions."""
+        """Go over to the compiled mode. Nobody may be inside one of the functions."""
         self.is_compiled = True
         self._begin()
 
@@ -67,7 +67,7 @@ class Life:
             loop().load()
 
     def of(self, function: Any) -> Callable[..., Any]:
-        """A compiled function in this life."""
+        """A compiled function in this mode."""
         if self.is_compiled:
             return function
         if function not in self._made:
