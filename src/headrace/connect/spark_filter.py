@@ -13,6 +13,7 @@ one. Handed over is only what Spark, its optimizer and its file readers find tru
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from headrace.plan.expressions import Binary, Column, Expression, IsIn, IsNull, Literal, Unary
@@ -21,17 +22,25 @@ from headrace.plan.schema import Schema
 from .pushdown import compares_alike, usable
 
 _ORDER = ("<", "<=", ">", ">=")
-# Ours -> Spark's types whose values are ours, and are compared as ours are.
+# Ours -> Spark's type whose values are ours, and are compared as ours are.
 _SAME = {
-    "bool": ("boolean",),
-    "int8": ("tinyint",),
-    "int16": ("smallint",),
-    "int32": ("int",),
-    "int64": ("bigint",),
-    "float64": ("double",),
-    "date": ("date",),
-    "timestamp": ("timestamp",),
-    "string": ("string",),  # another collation has another name
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float64": "double",
+    "date": "date",
+    "timestamp": "timestamp",
+    "string": "string",  # another collation has another name
+}
+_COMPARED = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"  # in the metadata of texts that are compared with blanks
 
@@ -42,7 +51,7 @@ def handed_over(predicate: Expression | None, schema: Schema, frame: Any) -> Exp
 
     def means_the_same(op: str, name: str, constant: Literal) -> bool:
         field, kind = theirs[name], schema[name]
-        if field.dataType.simpleString() not in _SAME.get(kind.name, ()):
+        if field.dataType.simpleString() != _SAME.get(kind.name):
             return False
         if _PADDED in (field.metadata or {}) or not compares_alike(constant, kind):
             return False
@@ -63,7 +72,7 @@ def as_column(expression: Expression) -> Any:
         case Binary("|", left, right):
             return as_column(left) | as_column(right)
         case Binary(op, Column(name), Literal() as constant):
-            return _compared(op, spark.col(quoted(name)), _literal(constant))
+            return _COMPARED[op](spark.col(quoted(name)), _literal(constant))
         case IsIn(Column(name), choices):
             return spark.col(quoted(name)).isin(*map(_literal, choices))
         case IsNull(Column(name)):
@@ -82,21 +91,6 @@ def quoted(name: str) -> str:
     ('`a.b`', '`a``b`')
     """
     return f"`{name.replace('`', '``')}`"
-
-
-def _compared(op: str, column: Any, constant: Any) -> Any:
-    match op:
-        case "==":
-            return column == constant
-        case "!=":
-            return column != constant
-        case "<":
-            return column < constant
-        case "<=":
-            return column <= constant
-        case ">":
-            return column > constant
-    return column >= constant
 
 
 def _literal(constant: Literal) -> Any:

@@ -18,20 +18,21 @@ from headrace.plan.planner import Plan, StagePlan
 
 from .shipment import is_staged
 
-BATCH_ROWS = 4_000_000  # of the first batch, and of all where they do not grow
+BATCH_ROWS = 4_000_000  # where batches do not grow
 SECONDS = 4.0  # that a batch should take
 STEP = 4  # a batch has at most so many times the rows of the one before it
-WIDEST, IN_TASKS = 32, 4  # times the rows of the first batch
+# The rows of the first batch and of the largest, in times of those above.
+STEADY, HELD, PASSING = (1, 1), (1, 4), (4, 32)
 
 
-def most_rows(plan: Plan, stages: Sequence[StagePlan], first: int) -> int:
-    """How far batches may grow, beginning with so many rows."""
+def growth(plan: Plan, stages: Sequence[StagePlan]) -> tuple[int, int]:
+    """How large the first batch is, and how far batches may grow: STEADY, HELD or PASSING."""
     sources = [node for stage in stages for node in stage.inputs if isinstance(node, Source)]
     if not all(is_bounded(node.connector) for node in sources):
-        return first
+        return STEADY
     if any(_crosses_to_driver(root) for root in plan.optimized):
-        return first
-    return first * (IN_TASKS if any(map(_crosses_whole, stages)) else WIDEST)
+        return STEADY
+    return HELD if any(map(_crosses_whole, stages)) else PASSING
 
 
 def _crosses_to_driver(root: Node) -> bool:
@@ -69,7 +70,7 @@ class BatchSize:
     """
 
     def __init__(self, first: int, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._first, self._most, self._clock = first, max(first, most), clock
+        self._first, self._most, self._clock = first, most, clock
         self._rows, self._begun = 0, 0.0
 
     def next(self) -> int:

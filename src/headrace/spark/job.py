@@ -18,7 +18,7 @@ from headrace.plan.planner import Plan, StagePlan
 
 from .alive import alive
 from .batch_query import BatchQuery
-from .batch_size import BATCH_ROWS, most_rows
+from .batch_size import BATCH_ROWS, growth
 from .checkpoint import Checkpoint
 from .committing import Commits
 from .errors import is_busy, of_spark
@@ -61,7 +61,7 @@ class SparkJob:
         self._restarts = 0
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
-        self._identity, self._batch_rows, self._most_rows = "", BATCH_ROWS, 0
+        self._identity, self._batch_rows, self._most_rows = "", BATCH_ROWS, BATCH_ROWS
         self._idle: float | None = None
 
     def _take_stages(self, stages: list[StagePlan]) -> None:
@@ -129,9 +129,11 @@ class SparkJob:
         if shards is not None and shards != before:
             self._move(spark, before, shards)
         self._stop_file.unlink(missing_ok=True)
-        self._batch_rows = batch_rows or BATCH_ROWS
-        if batch_rows is None:
-            self._most_rows = most_rows(self.plan, self._stages, BATCH_ROWS)
+        if batch_rows is not None:
+            self._batch_rows = self._most_rows = batch_rows
+        else:
+            sizes = (times * BATCH_ROWS for times in growth(self.plan, self._stages))
+            self._batch_rows, self._most_rows = sizes
         self._restart = lambda: self._write(spark, shards or before, trigger)
         self._query = self._restart()
         self.status = "running"

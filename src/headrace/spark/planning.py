@@ -118,7 +118,7 @@ class Planner:
 
     def __init__(self, shipment: Shipment) -> None:
         self._shipment = shipment
-        self._size = BatchSize(shipment.batch_rows, shipment.most_rows)
+        self._size = BatchSize(shipment.batch_rows, shipment.most_rows or shipment.batch_rows)
         self._batch_rows = self._planned_rows = 0  # of the batch that is being planned
         self._idling = Idling(shipment)
         self._latest: dict[str, dict[str, int]] = {}
