@@ -95,6 +95,12 @@ def one_of_many(folder):
     return rows.with_columns(s=col("r") * 2.0).write.null()
 
 
+def one_of_many_behind_a_key(folder):
+    keyed = source().key_by("user")
+    made = keyed.process(picky, state={"n": 0}, output="n", columns=["value"])
+    return made.with_columns(m=100 // col("n")).write.null()
+
+
 CASES = {
     bad_row: "map",
     bad_row_behind_a_key: "process",
@@ -108,6 +114,7 @@ CASES = {
     bad_pattern: "select",
     bad_time: "with_watermark",
     one_of_many: "map 'inverse'",
+    one_of_many_behind_a_key: "process",
 }
 ENGINES = ("node", "spark")
 
@@ -127,7 +134,7 @@ def error_of(output, **options) -> tuple:
 def test_the_same_error(session, tmp_path, case, engine):
     output = case(tmp_path)
     expected = error_of(output, engine="thread", compiled=False)
-    options = {"session": session, "shards": 1} if engine == "spark" else {"workers": 1}
+    options = {"session": session, "shards": 1} if engine == "spark" else {"workers": 2}
     found = error_of(output, engine=engine, compiled=False, **options)
     assert found == expected
     said = "\n".join([found[1], *found[2]]).replace(str(tmp_path), "")

@@ -312,6 +312,7 @@ class Kernel:
         """
         chain = replace(self.chain, nodes=self.chain.nodes[:operators], late_wanted=False)
         twin = Kernel(chain, 1, compiled=False, tables=self._loaded)
+        twin.task.low_group, twin.task.high_group = self.task.low_group, self.task.high_group
         if self.store is not None and self.store.count and twin.store is not None:
             columns = self.functions.numbered_columns()
             number = np.array([self.task.number], np.int32)
