@@ -27,7 +27,7 @@ SMALL = Settings(rows=20_000, repeat=2)
 RATIOS = ("ysb_fused", "ysb_strings", "keyed_process")
 PROMISED = {
     *("figure", "ratio", "ratio_best", "ratio_median", "sides", "correct", "must_reach", "reached"),
-    *("rows", "bytes_copied_per_row", "copied_columns"),
+    *("rows", "source_row_bytes", "source_columns"),
 }
 
 
@@ -307,9 +307,9 @@ def test_a_figure_is_right_and_complete(name):
 
 def test_all_columns_are_copied():
     result = measure("ysb_fused")
-    assert result["copied_columns"] == list(ysb.make(1).events.schema.names)
-    assert result["bytes_copied_per_row"] == 7 * 8
-    assert measure("ysb_strings")["bytes_copied_per_row"] == 6 * 8 + 16
+    assert result["source_columns"] == list(ysb.make(1).events.schema.names)
+    assert result["source_row_bytes"] == 7 * 8
+    assert measure("ysb_strings")["source_row_bytes"] == 6 * 8 + 16
 
 
 @pytest.mark.parametrize("name", RATIOS)
@@ -375,14 +375,14 @@ def printed(results, width=80):
 
 
 def test_the_table_fits_a_terminal_and_says_what_was_missed():
-    copied = {"rows": 1000, "copied_columns": ["a", "b"], "bytes_copied_per_row": 16}
+    copied = {"rows": 1000, "source_columns": ["a", "b"], "source_row_bytes": 16}
     start = Found(0.5, True).said(FIGURES["start_warm"])
     text = printed([a_result(**copied), start])
     assert "…" not in text
     assert "missed" in text and "reached" in text
     assert "50.0 M : 100 M" in text and "0.5 ×" in text and "≥ 0.55 ×" in text
     assert "0.5 s" in text and "≤ 1 s" in text
-    assert "copies all 2 columns, 16 bytes" in text
+    assert "gives all 2 columns, 16 bytes" in text
 
 
 def test_the_table_says_what_was_wrong():

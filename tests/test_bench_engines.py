@@ -23,7 +23,7 @@ from headrace.workloads import ysb
 ROWS = 20_000
 PROMISED = {
     *("workload", "engine", "workers", "queries", "fuse", "events", "seconds", "events_per_s"),
-    *("latency_ms", "startup_s", "rss_mb", "data_bytes", "copied_columns", "correct"),
+    *("latency_ms", "startup_s", "rss_mb", "data_bytes", "source_columns", "correct"),
 }
 
 
@@ -128,8 +128,8 @@ def test_a_run_is_right_and_complete(bench, engine):
     assert set(found["latency_ms"]) == {"p50", "p99", "max", "samples"}
     assert found["correct"] is True
     assert found["windows"] > 10 and found["events"] > 0 and found["startup_s"] > 0
-    assert found["data_bytes"] == ROWS * 56 and found["bytes_copied_per_row"] == 56
-    assert found["copied_columns"] == list(ysb.make(1).events.schema.names)
+    assert found["data_bytes"] == ROWS * 56 and found["source_row_bytes"] == 56
+    assert found["source_columns"] == list(ysb.make(1).events.schema.names)
     assert found["events_per_s"] == pytest.approx(found["events"] / found["seconds"], rel=0.01)
     json.dumps(found)
 
@@ -227,7 +227,7 @@ def test_ysb_prints_a_json_line_per_run(capsys):
     assert [each["run"] for each in found] == [1, 2]
     for each in found:
         assert each["correct"] is True and each["pruned"] is True
-        assert each["copied_columns"] == ["ad_id", "event_type", "event_time"]
+        assert each["source_columns"] == ["ad_id", "event_type", "event_time"]
         peer = each["against"]["polars"]
         assert peer["ratio"] == pytest.approx(each["events_per_s"] / peer["events_per_s"], abs=0.01)
 
@@ -257,7 +257,7 @@ def test_ysb_for_people():
     text = console.file.getvalue()
     assert "ysb: making 20,000 rows" in text
     assert "right" in text and "WRONG" not in text and "…" not in text
-    assert "the source copies all 7 columns, 56 bytes a row" in text
+    assert "the source gives all 7 columns, 56 bytes a row" in text
     assert "slowest to fastest run" in text
 
 

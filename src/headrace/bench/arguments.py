@@ -169,7 +169,7 @@ def _add_ysb(kinds: Commands[argparse.ArgumentParser]) -> None:
     )
     ysb.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
     ysb.add_argument("--windows", type=count, help="of 10 s that the table spans (default: 10)")
-    ysb.add_argument("--prune", action="store_true", help="copy only the columns that are used")
+    ysb.add_argument("--prune", action="store_true", help="give only the columns that are used")
     ysb.add_argument("--capacity", type=count, help="rows in a block (default: the engine's)")
     ysb.add_argument("--runs", type=count, default=1, help="so many in a row (default: 1)")
     ysb.add_argument("--against", choices=("polars",), help="measure it in the same run")

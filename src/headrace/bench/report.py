@@ -193,10 +193,10 @@ def _remarks(results: Sequence[Result]) -> list[str]:
                 f"{name}: Polars had {result['polars_threads']} threads, not {POLARS_THREADS} "
                 "(POLARS_MAX_THREADS)"
             )
-        if "bytes_copied_per_row" in result:
+        if "source_row_bytes" in result:
             remarks.append(
-                f"{name}: {result['rows']:,} rows; the source copies all "
-                f"{len(result['copied_columns'])} columns, {result['bytes_copied_per_row']} bytes"
+                f"{name}: {result['rows']:,} rows; the source gives all "
+                f"{len(result['source_columns'])} columns, {result['source_row_bytes']} bytes"
             )
     load = max((result.get("load_before") or 0.0 for result in results), default=0.0)
     if load > BUSY:

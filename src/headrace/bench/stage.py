@@ -18,8 +18,8 @@ from headrace.workloads import keyed, ysb
 from headrace.workloads.compare import same_rows
 
 from . import first_result, report
-from .copied import Copied
 from .figure import Figure, Found, by_name
+from .given import Given
 from .harness import Program, in_turns, timed
 from .peers import import_polars, polars_ysb
 
@@ -52,7 +52,7 @@ class StageProgram:
         (source,) = self._plan.inputs
         self._port, self._capacity = source.name, capacity
         self._batches, self.rows = rows.combine_chunks().to_batches(), rows.num_rows
-        self.copied = Copied.by(source)
+        self.given = Given.by(source)
         self._schema = stream.schema.to_arrow()
 
     def prepare(self) -> Program:
@@ -131,7 +131,7 @@ def _against_polars(
             **duel.said(),
             "rows": rows,
             "repeat": repeat,
-            **program.copied.said(),
+            **program.given.said(),
             "result_rows": expected.num_rows,
             "threads": 1,
             "polars_threads": polars.thread_pool_size(),

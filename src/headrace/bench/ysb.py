@@ -19,7 +19,7 @@ from headrace.observe.numbers import short
 from headrace.workloads import ysb
 from headrace.write import Output
 
-from .copied import Copied
+from .given import Given
 from .latency import latencies_so_far, worst_of
 from .machine import Usage, load_of_others
 from .peers import PolarsYsb
@@ -155,7 +155,7 @@ class YsbBench:
             "rows": self.data.events.num_rows,
             "events_per_window": self.data.events.num_rows // self.data.windows,
             "data_bytes": self.data.events.nbytes,
-            **_copied(outputs[0], how).said(),
+            **_given(outputs[0], how).said(),
             "pruned": how.prune,
             "capacity": how.capacity,
             "windows": sum(self.data.closed_windows(count) for count in read),
@@ -197,7 +197,7 @@ class YsbBench:
         return Observed(sum(queries.rows()) - before, seconds, cores, usage.resident)
 
 
-def _copied(output: Output, how: How) -> Copied:
+def _given(output: Output, how: How) -> Given:
     """What the source copies in, as the plan has it."""
     (source,) = planned([output], fuse=how.fuse, prune=how.prune).whole.inputs
-    return Copied.by(source)
+    return Given.by(source)

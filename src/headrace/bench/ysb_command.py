@@ -94,8 +94,8 @@ def _remarks(results: Sequence[dict[str, Any]]) -> list[str]:
     remarks = [
         f"engine {last['engine']}{workers}, fuse {last['fuse']}{queries}; "
         f"{sum(result['windows'] for result in results):,} windows compared with NumPy",
-        f"{last['rows']:,} rows ({last['data_bytes'] / 1e6:.0f} MB) replayed; the source copies "
-        f"{how} {len(last['copied_columns'])} columns, {last['bytes_copied_per_row']} bytes a row",
+        f"{last['rows']:,} rows ({last['data_bytes'] / 1e6:.0f} MB) replayed; the source gives "
+        f"{how} {len(last['source_columns'])} columns, {last['source_row_bytes']} bytes a row",
     ]
     if last["rate"] is not None:
         remarks.append(

@@ -105,8 +105,7 @@ def give_rows(worker, unit, given):
         return BLOCKED
     block = NodeBlock(output.block).block
     request.block, request.count = block.address, min(block.capacity, given.end - request.offset)
-    if output.borrows != 0:
-        borrow(output.block, given.users)
+    borrow(output.block, given.users)
     status, _ = call(given.fill, request.address)
     if status != 0:
         run.request = FAILED

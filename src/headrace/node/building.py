@@ -178,7 +178,6 @@ class Building:
             key = (out.layout, operator.replica, operator.stage, out.borrows)
             made = _Writers(out.layout, operator.name, out.borrows)
             self._writers.setdefault(key, made).outputs.append((operator.number, into))
-            into.borrows = out.borrows and out.layout.has_views
 
     def _pool(self, writers: _Writers) -> None:
         """Units that write rows of one layout share a pool: a block that one has read is filled by
@@ -262,10 +261,6 @@ class Building:
     def _source(self, operator: Operator) -> None:
         run, split = operator.run, SplitRecord.allocate()
         self._kept.append(split)
-        outputs = Output(run.outputs)
-        for k, out in enumerate(operator.outs):
-            if len(out.readers) == 1 and out.readers[0].kernel_unit is not None:
-                outputs[k].prefetch = out.readers[0].kernel.task.prefetch
         run.task, split.turn = split.address, operator.replica or 0
         channels = self.channels[operator.stage]
         split.shared = channels.shared.address

@@ -49,7 +49,7 @@ class ComputedTimes:
         record.rows = address_of(self.kernel.compiled_rows)
         record.task = self.kernel.task.address
         record.input, record.output = self._input.address, self.kernel.outputs[MAIN].address
-        record.fill, record.moved = mode.fill(only_copies=False), -1
+        record.fill, record.moved = mode.fill(only_lends=False), -1
         record.nullable = chain.last.schema["time"].nullable
 
     def explain(self) -> None:
@@ -72,7 +72,7 @@ class _Held:
         self.offer: Any = Offer.allocate()
         offer = self.offer
         offer.feed, offer.rows, offer.users = feed.address, feed.rows, self.users.address
-        offer.fill, offer.ended = mode.fill(feed.only_copies), ended
+        offer.fill, offer.ended = mode.fill(feed.only_lends), ended
         offer.times = 0 if times is None else times.address
 
 

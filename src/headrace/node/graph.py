@@ -34,7 +34,7 @@ class Out:
 
     layout: Layout | None
     readers: list[Operator] = field(default_factory=list)
-    borrows: bool = False  # the bytes of its strings lie in batches of the host
+    borrows: bool = False  # its values, and the bytes of its strings, lie in batches of the host
 
 
 @dataclass(eq=False)

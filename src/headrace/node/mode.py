@@ -19,7 +19,7 @@ from .growth import has_asked, wants_more
 from .loop import loop
 from .pace import Pace, start_pace
 from .pool import Pool
-from .reading import fill_copied, fill_mixed
+from .reading import fill_lent, fill_mixed
 from .schedulers.hooks import (
     AWAIT,
     RUN,
@@ -62,7 +62,7 @@ class Mode:
     def prepare(self) -> None:
         """Compile what workers need, where it is not in the cache."""
         if self.compiles:
-            self.fill(only_copies=True)
+            self.fill(only_lends=True)
         if self.is_compiled:
             loop().load()
 
@@ -92,9 +92,9 @@ class Mode:
         """What a scheduler proposes next, asked by the control thread."""
         return self.of(ask_hook)(hook, turn)
 
-    def fill(self, only_copies: bool) -> int:
+    def fill(self, only_lends: bool) -> int:
         """The function that fills a block from a batch."""
-        return self.code(fill_copied if only_copies else fill_mixed)
+        return self.code(fill_lent if only_lends else fill_mixed)
 
     def code(self, function: Any) -> int:
         """A function that works on rows: compiled as kernels are, whatever the loop is."""

@@ -242,7 +242,7 @@ class Query:
         users.count = 1
         given = GivenRows(operator.run.task)
         given.end, given.users = feed.rows, users.address
-        given.fill = self._mode.fill(feed.only_copies)
+        given.fill = self._mode.fill(feed.only_lends)
         request = given.request
         request.feed, request.offset = feed.address, 0
         with self._lock:

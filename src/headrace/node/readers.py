@@ -38,7 +38,7 @@ def release(block):
 
 @compiled
 def borrow(block, users):
-    """The strings of a block that the caller fills lie in a batch of the host's, which keeps it
+    """The values of a block that the caller fills lie in a batch of the host's, which keeps it
     until the block goes home."""
     fetch_add(FeedUsers(users), "count", 1)
     NodeBlock(block).lender = users

@@ -38,22 +38,22 @@ from headrace.node.unit import (
     Run,
     is_cancelled,
 )
-from headrace.stage.blocks.arrow import copy_block, fill_block
+from headrace.stage.blocks.arrow import fill_block, lend_block
 from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import FOREVER, NEVER, ClockRecord, observe_block, observe_column
 from headrace.stage.memory.atomics import cas, fetch_add, load_acquire, load_relaxed
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
-from headrace.stage.prefetch import Prefetch, aim
 
 MARKER_PERIOD = 50_000_000  # ns between two markers of a source
 
 
 @compiled
-def fill_copied(address):
-    """Rows whose columns are copied as they are, and what they say about time."""
+def fill_lent(address):
+    """Rows whose columns are all as in a block, and what they say about time."""
     request = Request(address)
-    copy_block(request.block, request.feed, request.offset, request.count)
+    changed = request.moved if request.shift != 0 else -1
+    lend_block(request.block, request.feed, request.offset, request.count, changed)
     return observe(request)
 
 
@@ -61,7 +61,8 @@ def fill_copied(address):
 def fill_mixed(address):
     """Rows with columns of any kind, and what they say about time."""
     request = Request(address)
-    fill_block(request.block, request.feed, request.offset, request.count)
+    changed = request.moved if request.shift != 0 else -1
+    fill_block(request.block, request.feed, request.offset, request.count, changed)
     return observe(request)
 
 
@@ -177,7 +178,7 @@ def give_block(worker, unit, split, channel, output):
         past = request.offset - split.first
         request.times = split.times + past * TIME_BYTES
         request.valid = split.valid + past if Timer(channel.timer).nullable != 0 else 0
-    if split.users != 0 and output.borrows != 0:
+    if split.users != 0:
         borrow(output.block, split.users)
     status, _ = call(split.fill, request.address)
     if status != 0:
@@ -185,9 +186,6 @@ def give_block(worker, unit, split, channel, output):
         return HOST
     request.offset += request.count
     unit.rows_in += request.count
-    if output.prefetch != 0:
-        coming = min(record.capacity, split.end - request.offset)
-        aim(Prefetch(output.prefetch), request.feed, request.offset, coming)
     block, output.block = output.block, 0  # the next rows get one of their own, from its start
     count, serial = request.count, split.serial
     hand_on(worker, output, block, 0, count, count, serial, split.since)

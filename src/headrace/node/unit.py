@@ -96,8 +96,6 @@ class Output:
     pool: i64  # fixed: 0 where the unit only hands on the blocks of others
     count: i64  # fixed: of ports
     ports: i64  # fixed: address of their addresses
-    prefetch: i64  # fixed: of a source: the Prefetch of the kernel that reads it; 0: none
-    borrows: i64  # fixed: the bytes of its strings lie in batches of the host
 
 
 @record

@@ -1,6 +1,6 @@
-"""Many blocks in one call: copy rows in, tell time, run the kernel, without Python in between.
+"""Many blocks in one call: lend rows, tell time, run the kernel, without Python in between.
 
-This is how a stage feeds a kernel that alone reads a source whose columns are only copied. It
+This is how a stage feeds a kernel that alone reads a source whose columns are as in blocks. It
 stops where the host is needed: the kernel asks for something, a window is due, a row failed.
 """
 
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .blocks.arrow import Feed, copy_block
+from .blocks.arrow import Feed, lend_block
 from .blocks.block import Block
 from .clock import SourceClock, observe_column
 from .kernel import Kernel
 from .memory.calls import address_of, call
 from .memory.records import compiled, i64, record
-from .prefetch import Prefetch, aim
 from .task import CONSUMED, NOT_SELECTED, Task
 
 MOST_BLOCKS = 64  # in one call, so that Ctrl-C and others get their turn
@@ -45,15 +44,8 @@ def drive(address):
     task = Task(run.task)
     for _ in range(MOST_BLOCKS):
         count = min(run.capacity, run.end - run.offset)
-        copy_block(run.block, run.feed, run.offset, count)
+        lend_block(run.block, run.feed, run.offset, count, -1)
         run.offset += count
-        if task.prefetch != 0:
-            aim(
-                Prefetch(task.prefetch),
-                run.feed,
-                run.offset,
-                min(run.capacity, run.end - run.offset),
-            )
         if run.clock != 0:
             run.watermark = observe_column(run.clock, run.channel, run.block)
         task.input = run.block

@@ -19,7 +19,6 @@ from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
 from .keyed_store import KeyedStore, by_host
 from .module import build
-from .prefetch import Prefetch
 from .room import give_memory, make_room
 from .strings.heap import new_heap
 from .strings.text import words
@@ -111,9 +110,6 @@ class Kernel:
             task.selection = self._selection.ctypes.data
         if made.uses_matches:
             task.matches = self._zeros(self.capacity + 1, np.int32)
-        if self.chain.reads_source:
-            self._prefetch = Prefetch.allocate()
-            task.prefetch = self._prefetch.address
         if made.uses_retry:
             task.retry = self._zeros(self.capacity + 1, np.int32)
         if made.uses_known:

@@ -231,7 +231,7 @@ class Stage:
         feed, start = rows if isinstance(rows, tuple) else (Feed(source.fed, rows), 0)
         driver = self._drivers.get(source.name)
         many = feed.rows - start > DRIVE_BLOCKS * self.capacity
-        if driver is not None and feed.only_copies and many:
+        if driver is not None and feed.only_lends and many:
             done = self._drive(driver, source, channel, feed, start)
         else:
             done = start + min(self.capacity, feed.rows - start)
@@ -261,6 +261,7 @@ class Stage:
         if answer == CONSUMED:
             source.recycle(block)
         else:  # the unit goes on with the block, or raises the error of its row
+            block.hold([feed])  # which lends its values
             self._deliver(source, MAIN, block)
             self._stack[-1].started = True
             self._take_outputs(unit)

@@ -48,7 +48,6 @@ class Task:
     selection: i64  # numbers of the rows that passed the filter in front
     matches: i64  # numbers of the records of a static table that they match
     retry: i64  # places of rows whose match was not where it was first looked for
-    prefetch: i64  # what its source copies next
     hashes: i64  # of the keys of those rows
     single: i64  # a record for the partial result of one row,
     direct: i64  # which is given at once: so many keys that partial results do not reduce them

@@ -70,7 +70,6 @@ from .numbers import (
 )
 from .ordering import WORD_BYTES, copy_pairs, sort_by_prefix
 from .panes import Panes, find_pane
-from .prefetch import Prefetch, prefetch_lines
 from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .row_watermarks import copies_watermarks, may_have_watermarks
 from .store import (
@@ -185,7 +184,6 @@ __all__ = [
     "RUNNING",
     "TAG",
     "WORD_BYTES",
-    "Prefetch",
     "BlockRecord",
     "Heap",
     "Panes",
@@ -259,7 +257,6 @@ __all__ = [
     "lacks_bytes",
     "like_words",
     "local_time",
-    "prefetch_lines",
     "lower_words",
     "make_record",
     "make_room",

@@ -42,7 +42,7 @@ def _seen(duel: Duel) -> dict[str, object]:
     return {
         "cores_used": statistics.median(run.cores for run in duel.ours),
         "table_rows": seen["rows"],
-        "copied_columns": seen["copied_columns"],
+        "source_columns": seen["source_columns"],
     }
 
 

@@ -45,25 +45,42 @@ _LARGE = (pa.large_string(), pa.large_binary())
 _ARROW_VIEWS = (pa.string_view(), pa.binary_view())
 
 
+COPIES = -2  # instead of the number of a column: nothing is lent, all columns are copied
+
+
 @compiled
-def fill_block(block_address, feed_address, offset, count):
-    """Copy rows of a batch into a block, all columns; sets its number of rows."""
+def fill_block(block_address, feed_address, offset, count, changed):
+    """Rows of a batch as the rows of a block, all columns; sets its number of rows.
+
+    Values that lie in the batch as they would in the block are lent: as long as the block has these
+    rows, the batch must be there, and nobody may write to them. changed: a column that is to be
+    written to, and so is copied; -1: none; COPIES: all are.
+    """
     block, feed = BlockRecord(block_address), FeedRecord(feed_address)
     if count > 0:
         for i in range(feed.count):
             column, target = feed.columns[i], block.columns[i]
-            fill_column(column, target.data, target.valid, offset, count)
+            plain = column.how == VALUES and target.valid == 0
+            if plain and changed != COPIES and changed != i:
+                target.data = column.source + offset * column.width
+            else:
+                target.data = target.room
+                fill_column(column, target.data, target.valid, offset, count)
     block.rows = count
 
 
 @compiled
-def copy_block(block_address, feed_address, offset, count):
-    """`fill_block` for columns that are only copied: the usual case, and quick to compile."""
+def lend_block(block_address, feed_address, offset, count, changed):
+    """`fill_block` for columns that are all as in the block: the usual case, quick to compile."""
     block, feed = BlockRecord(block_address), FeedRecord(feed_address)
     for i in range(feed.count):
-        column = feed.columns[i]
+        column, target = feed.columns[i], block.columns[i]
         source = column.source + offset * column.width
-        copy_bytes(block.columns[i].data, source, count * column.width)
+        if changed != COPIES and changed != i:
+            target.data = source
+        else:
+            target.data = target.room
+            copy_bytes(target.data, source, count * column.width)
     block.rows = count
 
 
@@ -95,12 +112,12 @@ class Feed:
             described[i].how == VALUES and not column.type.nullable
             for i, column in enumerate(columns)
         )
-        self._fill = copy_block if copied else fill_block
+        self._fill = lend_block if copied else fill_block
 
     @property
-    def only_copies(self) -> bool:
-        """Are all columns copied as they are, so that `copy_block` fills a block?"""
-        return self._fill is copy_block
+    def only_lends(self) -> bool:
+        """Are all columns as in a block, so that `lend_block` fills it?"""
+        return self._fill is lend_block
 
     @property
     def address(self) -> int:
@@ -108,7 +125,7 @@ class Feed:
         return self._address
 
     def fill(self, block: Block, offset: int, count: int) -> None:
-        """Rows offset ... offset + count - 1 become the rows of the block, in place of its own.
+        """Copy rows offset ... offset + count - 1 into the block, in place of its own.
 
         The block may have more columns behind, which are left as they are.
         """
@@ -119,7 +136,7 @@ class Feed:
         if block.layout is not self._fitting and not self._fits(block):
             raise ValueError(f"rows of {self.layout.schema} do not fit {block!r}")
         block.clear()
-        self._fill(block.address, self._address, offset, count)
+        self._fill(block.address, self._address, offset, count, COPIES)
         if self._heaps:
             block.heaps = list(self._heaps)
 
@@ -151,8 +168,17 @@ class Feed:
             target.how, target.width = (LARGE_STRINGS, 8) if large else (STRINGS, 4)
             target.heap = _address(buffers[2])
         target.source = _address(buffers[1]) + values.offset * target.width
+        if target.how == VALUES and target.width and target.source % target.width:
+            self._align(target, len(values))
         if column.kind == "view":
             self._heaps += [buffer for buffer in buffers[2:] if buffer is not None]
+
+    def _align(self, target: Any, rows: int) -> None:
+        """Compiled code reads values that are lent, so they have to lie where values may."""
+        given = (ctypes.c_uint8 * (rows * target.width)).from_address(target.source)
+        copied = np.array(given, np.uint8)
+        self._alive.append(copied)
+        target.source = copied.ctypes.data
 
     def _describe_codes(
         self, target: Any, column: ColumnLayout, values: pa.DictionaryArray

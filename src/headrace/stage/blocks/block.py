@@ -66,7 +66,7 @@ def start_block_at(base, template_address, count, text):
         start_heap(Heap(block.heap), block.heap + HEAP_HEADER, text)
     for i in range(count):
         source, target = template.columns[i], block.columns[i]
-        target.data = base + source.data
+        target.data = target.room = base + source.data
         target.valid = base + source.valid if source.valid != 0 else 0
 
 
@@ -150,11 +150,17 @@ class Block:
 
     def address_of(self, i: int) -> int:
         """Where the values of the i-th column lie."""
-        return self.address + self._template.offsets[i][0]
+        return self.column(i).data
 
     def values(self, i: int) -> np.ndarray:
-        """The i-th column as a NumPy array over the block's memory, unused rows included."""
-        return self._view(self._template.offsets[i][0], NUMPY[self.layout.columns[i].kind])
+        """The i-th column as a NumPy array over the block's memory, unused rows included, or over
+        the rows that a batch lends."""
+        offset, kind = self._template.offsets[i][0], NUMPY[self.layout.columns[i].kind]
+        address = self.address_of(i)
+        if address == self.address + offset:
+            return self._view(offset, kind)
+        lent = (ctypes.c_uint8 * (self.rows * kind.itemsize)).from_address(address)
+        return np.frombuffer(lent, kind)
 
     def validity(self, i: int) -> np.ndarray | None:
         """The validity bytes of the i-th column, or None where it is not nullable."""

@@ -44,8 +44,9 @@ NUMPY = {
 class ColumnRef:
     """Where a column of a block lies."""
 
-    data: i64
+    data: i64  # in the block's own memory, or in a batch that lends its values
     valid: i64  # 0 exactly where the column is not nullable
+    room: i64  # the block's own memory for it
 
 
 @record

@@ -241,7 +241,6 @@ def _guess_matches(context: Context, node: TableJoin, key: Expression, row: str)
         value = context.input_scope().value(key)
         at = writer.let(f"first_slot({hash_code([value])}, {table}_mask)", "a")
         number = writer.let(f"number_in(slots[{at}])", "m")
-        context.prefetch_lines(lines=2)
         writer.line(f"matches[place] = {number}")
         writer.line("retry[again] = place")
         writer.line(f"again += 1 if ({number} < 0) | ({table}_keys[{at}] != {value.word}) else 0")
@@ -301,10 +300,6 @@ def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:
             context.begin_row()
             writer.line(f"row = {context.row_of('place')}")
             context.note_row("place")
-            filtered = context.made.uses_selection and not context.made.uses_retry
-            context.prefetch_lines(
-                lines=3 if filtered else 1
-            )  # for the rows that were left out, too
             _plain_row(context, nodes)
         writer.line("position += taken")
         writer.line(f"taken = {taken}")

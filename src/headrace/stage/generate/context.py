@@ -18,7 +18,6 @@ from headrace.plan.nodes import (
     Process,
     Project,
     Received,
-    Source,
     TableJoin,
     WindowAggregate,
 )
@@ -61,11 +60,6 @@ class Chain:
         """Does its input hold rows of all owners, of which only some are for this one?"""
         source = self.nodes[0].inputs[0]
         return isinstance(source, Received) and source.owned
-
-    @property
-    def reads_source(self) -> bool:
-        """Are its input blocks copied in by a source?"""
-        return isinstance(self.nodes[0].inputs[0], Source)
 
     @property
     def last(self) -> Node:
@@ -191,13 +185,6 @@ class Context:
         if self.chain.late_wanted:
             self.writer.line(f"task.written[{LATE}] = late_written")
 
-    def prefetch_lines(self, lines: int = 1) -> None:
-        """Ask for rows that the source copies next (`prefetch`)."""
-        if self.chain.reads_source:
-            self.writer.line(
-                f"coming, coming_stop = prefetch_lines(prefetch, coming, coming_stop, {lines})"
-            )
-
     def begin_row(self) -> None:
         """Forget the strings that were made for the row before; see `finished`."""
         self.writer.line(BEGIN_ROW)
@@ -237,9 +224,7 @@ class Context:
                 self.leave("OUTPUT_FULL", "place + 1")
 
     def keep_counts(self) -> None:
-        """Say how many rows the output blocks have now, and what was asked for."""
-        if self.chain.reads_source:
-            self.writer.line("prefetch.at, prefetch.stop = coming, coming_stop")
+        """Say how many rows the output blocks have now."""
         if self.has_output:
             self.writer.line("out.rows = written")
         if self.made.resources.numbers_rows:
@@ -313,9 +298,6 @@ class Context:
         head.line("task = Task(task_address)")
         head.line("block = BlockRecord(task.input)")
         head.line("first = task.first")
-        if self.chain.reads_source:
-            head.line("prefetch = Prefetch(task.prefetch)")
-            head.line("coming, coming_stop = prefetch.at, prefetch.stop")
         bind_columns(head, "in", "block", self._input, self._inputs, first="first")
         if self.has_output:
             bind_output(head, "out", MAIN, "written", "room", chain.last.schema)

@@ -86,10 +86,6 @@ def prefetch(address: int) -> None:
     """A hint that the cache line at an address will be needed at once."""
 
 
-def prefetch_for_later(address: int) -> None:
-    """A hint that it will be needed, but not yet: it need not displace what is used now."""
-
-
 def copy_bytes(target: int, source: int, count: int) -> None:
     """Copy memory from address to address; the two must not overlap."""
     ctypes.memmove(target, source, count)
@@ -110,16 +106,13 @@ def _emit_bit_length(context, b, value):
     return b.sub(WORD(WORD.width), b.ctlz(value, zero_is_fine))
 
 
-_ALL_CACHES, _OUTER_CACHES = 3, 2  # LLVM's degrees of locality
+_ALL_CACHES = 3  # LLVM's degree of locality
 
 
-def _prefetching(locality: int) -> Callable[..., None]:
-    def emit(context, b, address):
-        number = ir.IntType(32)
-        hint = intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), BYTES, number, number, number)
-        b.call(hint, [b.inttoptr(address, BYTES), number(0), number(locality), number(1)])
-
-    return emit
+def _emit_prefetch(context, b, address):
+    number = ir.IntType(32)
+    hint = intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), BYTES, number, number, number)
+    b.call(hint, [b.inttoptr(address, BYTES), number(0), number(_ALL_CACHES), number(1)])
 
 
 def _emit_copy(context, b, target, source, count):
@@ -145,7 +138,6 @@ register_instruction(half_word, 1, "int64", _emit_half_word)
 register_instruction(shift_right, 2, "int64", lambda context, b, x, bits: b.lshr(x, bits))
 register_instruction(swap_bytes, 1, "int64", lambda context, b, x: b.bswap(x))
 register_instruction(bit_length, 1, "int64", _emit_bit_length)
-register_instruction(prefetch, 1, "none", _prefetching(_ALL_CACHES))
-register_instruction(prefetch_for_later, 1, "none", _prefetching(_OUTER_CACHES))
+register_instruction(prefetch, 1, "none", _emit_prefetch)
 register_instruction(copy_bytes, 3, "none", _emit_copy)
 register_instruction(clear_bytes, 2, "none", _emit_clear)
