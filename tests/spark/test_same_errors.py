@@ -170,7 +170,7 @@ def test_a_file_that_is_gone_is_named_whole(session, tmp_path):
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["batch", "stream"])
-def test_an_error_of_spark(session, tmp_path, streams):
+def test_an_error_of_spark(session, tmp_path, streams, capfd):
     """Spark's own words, without its names for errors, states and the way that they took."""
     session.range(5).write.parquet(str(tmp_path / "in"))
     reader = session.readStream.schema("id bigint") if streams else session.read
@@ -180,3 +180,9 @@ def test_an_error_of_spark(session, tmp_path, streams):
     said = str(caught.value)
     assert said.startswith("Spark: The value 'a") and "cannot be cast" in said
     assert not re.search(r"SQLSTATE|\[[A-Z_]{3,}|Traceback|java", said)
+    assert "QueryContextLogger" not in capfd.readouterr().err
+    if not streams:
+        from pyspark.errors import PySparkException
+
+        with pytest.raises(PySparkException):  # what users do themselves is logged as ever
+            rows.collect()

@@ -13,6 +13,7 @@ import json
 import logging
 import pickle
 import re
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,18 +125,30 @@ def _reasons(text: str) -> list[str]:
     return list(dict.fromkeys(reason for reason in shown if reason))
 
 
+class _Silence(threading.local, logging.Filter):
+    """Drops what a thread logs while it is on."""
+
+    on = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not self.on
+
+
+_silence = _Silence()
+
+
 @contextmanager
 def unlogged() -> Iterator[None]:
     """PySpark's own loggers are silent about errors that somebody is told of in any case."""
-    loggers = [logging.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
+    from pyspark.logger import PySparkLogger
+
+    for kind in ("SQL", "DataFrame"):
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger").addFilter(_silence)
+    _silence.on = True
     try:
         yield
     finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
+        _silence.on = False
 
 
 def is_busy(error: BaseException) -> bool:
