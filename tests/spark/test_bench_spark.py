@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import pytest
 from rich.console import Console
@@ -66,6 +67,12 @@ def test_a_rival_is_right_or_not_there(name, capsys, session, monkeypatch):
     monkeypatch.delenv(SAIL, raising=False)
     (result,) = command.run([name], as_json=True, session=session)
     assert "pip install pysail" in result["skipped"] and result["ratio"] is None
+
+
+def test_a_python_without_sail_is_told(session, monkeypatch):
+    monkeypatch.setenv(SAIL, sys.executable)
+    (result,) = command.run(["rival_etl"], scale=0.0001, as_json=True, session=session)
+    assert result["skipped"].startswith("Sail ended; ")
 
 
 def test_every_case_is_tested():

@@ -13,6 +13,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,8 +170,9 @@ class Sail:
     def run(self, work: Work, folder: Path) -> float:
         """The seconds of the fastest wording of a query."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(work.asked(folder)) + "\n")
-        self._process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended: there is no answer
+            self._process.stdin.write(json.dumps(work.asked(folder)) + "\n")
+            self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
             raise Skipped(f"Sail ended; {NO_SAIL}")
@@ -178,7 +180,8 @@ class Sail:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
 
 
