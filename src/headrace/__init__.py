@@ -5,17 +5,22 @@ from typing import Any
 from . import read
 from .expr import (
     Expr,
+    aggregate,
     coalesce,
     col,
     concat,
     count,
+    first,
     from_millis,
     from_seconds,
     greatest,
+    last,
     least,
     lit,
     mean,
+    stddev,
     udf,
+    variance,
     when,
 )
 from .expr import hash_ as hash
@@ -48,7 +53,7 @@ from .plan.types import (
 )
 from .stream import Stream
 from .table import table
-from .time import duration, tumbling
+from .time import duration, session, sliding, tumbling
 
 __all__ = [
     "DataError",
@@ -61,6 +66,7 @@ __all__ = [
     "Schema",
     "StateError",
     "Stream",
+    "aggregate",
     "binary",
     "bool_",
     "coalesce",
@@ -70,6 +76,7 @@ __all__ = [
     "date",
     "duration",
     "explain",
+    "first",
     "float32",
     "float64",
     "from_millis",
@@ -80,6 +87,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "last",
     "least",
     "lit",
     "max",
@@ -88,13 +96,17 @@ __all__ = [
     "optional",
     "read",
     "run",
+    "session",
+    "sliding",
     "start",
+    "stddev",
     "string",
     "sum",
     "table",
     "timestamp",
     "tumbling",
     "udf",
+    "variance",
     "when",
 ]
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from headrace.connect.spark_frame import SparkFrame
 from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import (
-    KEY_HASH,
-    WATERMARK,
+    HIDDEN,
     Exchange,
     Node,
     Process,
@@ -21,8 +20,6 @@ from headrace.plan.planner import Plan, StagePlan
 from headrace.plan.schema import Schema
 
 from .shipment import Shipment, is_staged
-
-HIDDEN = (KEY_HASH, WATERMARK)
 
 
 def explain_on_spark(plan: Plan, shards: int | None = None) -> str:

@@ -28,6 +28,8 @@ LONGEST = 60  # characters shown of a value
 
 def explain_failure(kernel: Any, error: Exception) -> None:
     """Raise the error of a kernel's row as the user should see it."""
+    if kernel.is_firing:
+        _explain_window(kernel, error)
     row = kernel.failed_row()
     single = _one_row(kernel.block, row)
     real = _run_again(kernel, single) if kernel.is_compiled else error
@@ -42,6 +44,15 @@ def explain_call(node: Node, error: Exception) -> None:
     if not _is_explained(error) and not isinstance(error, HeadraceError):
         for note in _where(node, error):
             error.add_note(note)
+
+
+def _explain_window(kernel: Any, error: Exception) -> None:
+    """The error of a window's result, which no single row is to blame for."""
+    node = kernel.chain.windowed
+    error.add_note(f"{IN_OPERATOR} {node.written}")
+    error.add_note(f"  at {node.site!r}")
+    error.add_note("  when the panes of a window were brought together")
+    raise error.with_traceback(None) from None
 
 
 def shortened(error: Exception) -> Exception:

@@ -183,7 +183,7 @@ class Kernel:
         entry = getattr(module, layout.entry)
         self.windows = OpenWindows(
             entry,
-            node.window,
+            step=node.window.step,
             keeps_text=layout.keeps_text,
             partial=node.phase == "partial",
             account=self._account,
@@ -291,6 +291,11 @@ class Kernel:
         return answer
 
     # ---- errors ------------------------------------------------------------------------------
+
+    @property
+    def is_firing(self) -> bool:
+        """Are windows being given out, and not rows worked on?"""
+        return self.task.due_count > 0
 
     def failed_row(self) -> int:
         """After an exception: the row of the block; outputs are cut back to before it."""
