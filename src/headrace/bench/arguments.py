@@ -325,12 +325,14 @@ def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
         metavar="F",
         help="so many times the rows of each case (default: 1)",
     )
+    spark.add_argument("--plain", action="store_true", help="files without dictionaries")
 
 
 def _spark(options: argparse.Namespace) -> list[dict[str, Any]]:
     from .spark import command
 
-    return command.run(options.only, scale=options.rows_scale, **_shown(options))
+    given = {"scale": options.rows_scale, "dictionaries": not options.plain}
+    return command.run(options.only, **given, **_shown(options))
 
 
 def _add_surface(kinds: Commands[argparse.ArgumentParser]) -> None:

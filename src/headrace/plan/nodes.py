@@ -69,6 +69,11 @@ class Node:
         (only,) = self.inputs
         return only
 
+    @property
+    def written(self) -> str:
+        """The operator as the user wrote it, for errors: `with_columns`, or `map 'totals'`."""
+        return self.site.operator if self.site is not None and self.site.operator else self.kind
+
     def with_inputs(self, *inputs: Node) -> Node:
         """The same operator over other inputs of the same schema."""
         return self if inputs == self.inputs else replace(self, inputs=inputs)

@@ -77,7 +77,10 @@ def _stateful(stage: StagePlan) -> list[Node]:
 
 def _way_in(node: Source) -> str:
     if isinstance(node.connector, SparkFrame):
-        return "a task for each partition, by mapInArrow"
+        handed = node.connector.handed(node.predicate)
+        filtered = "" if handed is None else f", where {handed}"
+        said = "a task for each partition, by mapInArrow"
+        return f"{said}; Spark reads {_columns(node.schema)}{filtered}"
     channels = len(node.connector.channels())
     return f"{channels} {'channel' if channels == 1 else 'channels'}, by a Python data source"
 

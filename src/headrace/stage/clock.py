@@ -171,8 +171,8 @@ class SourceClock:
             yield
         except OverflowError:
             raise DataError(
-                f"{self.source.name}: a time in {self.source.clock.time} is out of range\n  fix: "
-                "correct such rows before with_watermark, e.g. with hr.when(...)"
+                f"{self.source.written}: a time in {self.source.clock.time} is out of range\n"
+                "  fix: correct such rows before with_watermark, e.g. with hr.when(...)"
             ) from None
 
     @property

@@ -134,8 +134,8 @@ def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:
             known = found.get(id(source))
             if known is not None and (known[0].time, known[0].bound) != (time, node.bound):
                 raise PipelineError(
-                    f"{source.name} would have two watermarks",
-                    operator=node.name,
+                    f"{source.written} would have two watermarks",
+                    operator=node.written,
                     site=node.site,
                     fix=f"the other one is at {known[1].site!r}: call with_watermark once, "
                     "before the stream branches",
