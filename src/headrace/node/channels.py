@@ -103,9 +103,9 @@ class Channel:
             self._clock = SourceClock(source, capacity, mode.compiles)
             record.clock = self._clock.address
             time_column = source.clock.time
-            plain = isinstance(time_column, Column) and not source.schema[time_column.name].nullable
-            if plain:
-                record.time = names.index(time_column.name)
+            named = time_column.name if isinstance(time_column, Column) else None
+            if named is not None and not source.schema[named].nullable:
+                record.time = names.index(named)
             else:
                 self.times = ComputedTimes(source, capacity, mode)
                 record.timer = self.times.record.address
@@ -130,8 +130,7 @@ class Channel:
             self._rows = max(1, min(POLL_ROWS, POLL_BYTES * rows.num_rows // max(rows.nbytes, 1)))
         elif batch.ended:
             self.record.ending = 1
-            rows = self._layout.arrow_schema.empty_table().to_batches()
-            rows = rows[0] if rows else pa.RecordBatch.from_pylist([], self._layout.arrow_schema)
+            rows = pa.RecordBatch.from_pylist([], self._layout.arrow_schema)
         else:
             nap, self._nap = self._nap, min(2 * self._nap, LONGEST_NAP)
             return nap

@@ -101,7 +101,7 @@ class BlockPool:
         found = self._views.get(address)
         if found is None:
             chunk = next((chunk for chunk in self._chunks if address in chunk), None)
-            if chunk is None:
+            if chunk is None or chunk.buffer is None:
                 raise ValueError(f"{address:#x} is no block of {self!r}")
             at = record_of(address)
             found = Block.at(self.layout, self.template, chunk.buffer, at)

@@ -183,6 +183,7 @@ def load_module(name: str, text: str, **injected: Any) -> ModuleType:
                 raise ValueError(f"two different modules are named {name}")
             return known
         spec = importlib.util.spec_from_file_location(full_name, write_module(name, text))
+        assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         vars(module).update(injected, __headrace_text__=text)
         sys.modules[full_name] = module

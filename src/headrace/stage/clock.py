@@ -137,6 +137,7 @@ class SourceClock:
     def __init__(self, source: Source, capacity: int, compiled: bool) -> None:
         assert source.clock is not None
         self.source, clock = source, source.clock
+        self._time = clock.time
         self._channels: dict[str, Any] = {}
         names = source.schema.names
         self._kernel: Kernel | None = None
@@ -171,7 +172,7 @@ class SourceClock:
             yield
         except OverflowError:
             raise DataError(
-                f"{self.source.written}: a time in {self.source.clock.time} is out of range\n"
+                f"{self.source.written}: a time in {self._time} is out of range\n"
                 "  fix: correct such rows before with_watermark, e.g. with hr.when(...)"
             ) from None
 

@@ -30,11 +30,11 @@ class Input(Unit):
         self.node, self.capacity = node, capacity
         self.channels: dict[str, Channel] = {}
         outside = Schema(tuple(f for f in node.schema if f.name != WATERMARK))
-        is_source = isinstance(node, Source)
+        source = node if isinstance(node, Source) else None
         self.layout = Layout.of(node.schema)
-        self.fed = Layout.of(outside) if is_source else self.layout
-        timed = is_source and node.clock is not None
-        self.clock = SourceClock(node, capacity, compiled) if timed else None
+        self.fed = Layout.of(outside) if source is not None else self.layout
+        timed = source is not None and source.clock is not None
+        self.clock = SourceClock(source, capacity, compiled) if source and timed else None
         self.sent = NEVER  # the watermark that its readers know
         self._spare: list[Block] = []
 

@@ -282,6 +282,7 @@ class Kernel:
     def run_fire(self) -> int:
         """CONSUMED, or OUTPUT_FULL with rows to be taken from the output."""
         self._bind_outputs()
+        assert self._advance is not None
         answer = self._advance(self._address)
         while answer == NEED_MEMORY:
             self.make_room()

@@ -96,7 +96,7 @@ class KeyedStore:
     def changed_numbers(self) -> np.ndarray:
         """Numbers of the records changed since the last `next_epoch`, in order of first change."""
         header, size = self.header, 1 << self.header.chunk_shift
-        chunks = _words(header.chunks, -(-header.changes // size)) if header.changes else []
+        chunks: Any = _words(header.chunks, -(-header.changes // size)) if header.changes else []
         parts = [_words(int(at) + header.changed_at, size, np.int32) for at in chunks]
         every = np.concatenate(parts) if parts else np.zeros(0, np.int32)
         return every[: header.changes]

@@ -190,8 +190,9 @@ class KernelState:
             rows, hashes = self.functions.save(store, self.columns, numbers)
             parts.append(_with_place(rows, hashes, pane))
             store.next_epoch()
-        rows = pa.concat_batches(parts) if parts else self._no_rows()
-        rows = rows.take(pa.array(np.argsort(rows.column(GROUP).to_numpy(), kind="stable")))
+        rows = pa.concat_batches(parts) if parts else self._no_rows()  # type: ignore[attr-defined]
+        order: Any = pa.array(np.argsort(rows.column(GROUP).to_numpy(), kind="stable"))
+        rows = rows.take(order)
         header: dict[str, Any] = {"shape": self.shape}
         windows = self.kernel.windows
         if windows is not None:

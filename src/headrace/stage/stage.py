@@ -245,6 +245,7 @@ class Stage:
     def _drive(self, driver: Driver, source: Input, channel: str, feed: Feed, start: int) -> int:
         """Many blocks in one call; gives the row it came to."""
         unit = source.readers[MAIN][0][0]
+        assert isinstance(unit, KernelUnit)
         block = source.new_block()
         windows = unit.kernel.windows
         next_end = FOREVER if windows is None else windows.next_end
@@ -263,7 +264,9 @@ class Stage:
         else:  # the unit goes on with the block, or raises the error of its row
             block.hold([feed])  # which lends its values
             self._deliver(source, MAIN, block)
-            self._stack[-1].started = True
+            begun = self._stack[-1]
+            assert isinstance(begun, _Rows)
+            begun.started = True
             self._take_outputs(unit)
         return driver.offset
 

@@ -74,7 +74,7 @@ class StoreFunctions:
             block = Block.allocate(hashed, BATCH, borrows=True)
             self._save(store.header.address, some.ctypes.data, len(some), block.address)
             parts.append(to_arrow(block))
-        rows = pa.concat_batches(parts)
+        rows = pa.concat_batches(parts)  # type: ignore[attr-defined]
         hashes = rows.column(KEY_HASH).to_numpy()
         return rows.select(columns.schema.names), hashes
 
@@ -125,7 +125,7 @@ def _numbers(column: pa.ChunkedArray) -> np.ndarray:
         if len(chunk)
     ]
     parts = [
-        np.frombuffer(
+        np.frombuffer(  # type: ignore[call-overload]
             chunk.buffers()[1], np.int64, len(chunk), chunk.offset * np.dtype(np.int64).itemsize
         )
         for chunk in chunks

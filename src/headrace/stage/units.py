@@ -43,14 +43,17 @@ class Unit:
     and the unit's own watermark is their minimum.
     """
 
-    has_output = False  # is there something to be taken?
-
     def __init__(self, name: str) -> None:
         self.name = name
         self.readers: dict[int, list[tuple[Unit, int]]] = {MAIN: [], LATE: []}
         self.watermarks: list[int] = []
         self.watermark = NEVER
         self.counters = Counters()
+
+    @property
+    def has_output(self) -> bool:
+        """Is there something to be taken?"""
+        return False
 
     def add_input(self) -> int:
         """A new input edge; gives its number."""
@@ -201,8 +204,12 @@ class BatchesUnit(Unit):
             feed.fill(block, start, min(self.capacity, feed.rows - start))
             self._blocks.append(block)
             self.counters.rows_out += block.rows
-        self.has_output = bool(self._blocks)
         return True
+
+    @property
+    def has_output(self) -> bool:
+        """See Unit."""
+        return bool(self._blocks)
 
     def called(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """What the user's function gives for some rows."""
@@ -217,13 +224,14 @@ class BatchesUnit(Unit):
             self.counters.seconds += time.perf_counter() - started
 
     def _checked(self, given: Any) -> pa.RecordBatch:
-        if isinstance(given, pa.Table | pa.RecordBatch):
-            validated(given, self.node.written)
         if isinstance(given, pa.Table):
+            validated(given, self.node.written)
             parts = given.combine_chunks().to_batches()
             empty = pa.RecordBatch.from_pylist([], schema=given.schema)
-            given = pa.concat_batches(parts) if parts else empty
-        elif not isinstance(given, pa.RecordBatch):
+            given = pa.concat_batches(parts) if parts else empty  # type: ignore[attr-defined]
+        elif isinstance(given, pa.RecordBatch):
+            validated(given, self.node.written)
+        else:
             raise DataError(
                 f"{self.node.written}: the function gave {type(given).__name__}, not a RecordBatch "
                 f"or Table\n  at {self.node.site!r}\n  fix: return pa.RecordBatch.from_pydict(...)"
@@ -239,7 +247,7 @@ class BatchesUnit(Unit):
 
     def outputs(self) -> Iterator[tuple[int, Block]]:
         """See Unit."""
-        blocks, self._blocks, self.has_output = self._blocks, [], False
+        blocks, self._blocks = self._blocks, []
         return ((MAIN, block) for block in blocks)
 
 

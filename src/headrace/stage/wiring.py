@@ -94,8 +94,9 @@ class Wiring:
         found = {}
         for source in self.inputs.values():
             readers = [unit for unit, _ in source.readers[MAIN]]
-            alone = len(readers) == 1 and isinstance(readers[0], KernelUnit)
             timed = source.clock is None or source.clock.reads_a_column
-            if self._compiled and alone and timed and isinstance(source.node, Source):
-                found[source.name] = Driver(readers[0].kernel, source.clock, self._capacity)
+            if len(readers) != 1 or not timed or not isinstance(source.node, Source):
+                continue
+            if self._compiled and isinstance(reader := readers[0], KernelUnit):
+                found[source.name] = Driver(reader.kernel, source.clock, self._capacity)
         return found

@@ -181,9 +181,7 @@ class Feed:
         self._alive.append(copied)
         target.source = copied.ctypes.data
 
-    def _describe_codes(
-        self, target: Any, column: ColumnLayout, values: pa.DictionaryArray
-    ) -> None:
+    def _describe_codes(self, target: Any, column: ColumnLayout, values: Any) -> None:
         """A dictionary's values become a table of views, once."""
         codes, dictionary = values.indices, values.dictionary
         size = len(dictionary)
@@ -205,6 +203,10 @@ def fill_table(column_address, data, valid, count):
         fill_column(FeedColumn(column_address), data, valid, 0, count)
 
 
+def _buffer(memory: Any) -> pa.Buffer:
+    return pa.py_buffer(memory)
+
+
 def _address(buffer: pa.Buffer | None) -> int:
     return 0 if buffer is None else buffer.address
 
@@ -220,14 +222,14 @@ def _column_of(batch: pa.RecordBatch, name: str) -> pa.Array:
     return batch.column(found[0])
 
 
-def _fitting(column: ColumnLayout, values: pa.Array) -> pa.Array:
+def _fitting(column: ColumnLayout, values: Any) -> Any:
     """The column as an array that can be copied as it is."""
     kind, wanted = values.type, column.type.to_arrow()
     if kind == wanted:
         return values
     found = from_arrow(kind)
     if pa.types.is_null(kind):
-        return pa.nulls(len(values), wanted)
+        return pa.nulls(len(values), wanted)  # type: ignore[call-overload]
     if found is None or found.name != column.type.name:
         raise DataError(
             f"column {column.name!r} is {kind} in the batch, but the pipeline was built for "
@@ -247,7 +249,7 @@ def _fitting(column: ColumnLayout, values: pa.Array) -> pa.Array:
         ) from None
 
 
-def _from_nanoseconds(values: pa.Array) -> pa.Array:
+def _from_nanoseconds(values: Any) -> pa.Array:
     """Rounded down, also before 1970, where Arrow's cast would round up."""
     nanoseconds = np.frombuffer(values.buffers()[1], np.int64)[values.offset :][: len(values)]
     microseconds = pa.array(nanoseconds // 1000)
@@ -258,7 +260,7 @@ def _from_nanoseconds(values: pa.Array) -> pa.Array:
     return microseconds.cast(pa.timestamp("us", "UTC"))
 
 
-def _check_lengths(column: ColumnLayout, values: pa.Array) -> None:
+def _check_lengths(column: ColumnLayout, values: Any) -> None:
     """A view has 32 bits for the length; only large strings can be longer."""
     if values.type in _LARGE and values.nbytes > LENGTH_MASK:
         import pyarrow.compute as pc
@@ -268,7 +270,7 @@ def _check_lengths(column: ColumnLayout, values: pa.Array) -> None:
             raise DataError(f"column {column.name!r} has a value of {longest} bytes; 4 GiB is most")
 
 
-def _check_nulls(column: ColumnLayout, values: pa.Array) -> None:
+def _check_nulls(column: ColumnLayout, values: Any) -> None:
     if column.type.nullable:
         return
     hidden = pa.types.is_dictionary(values.type) and values.dictionary.null_count
@@ -322,7 +324,7 @@ def as_arrow(block: Block) -> pa.RecordBatch:
 
 def _batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     if not arrays:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))  # type: ignore[arg-type]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -331,15 +333,15 @@ def _array(block: Block, i: int, rows: range, copied: bool = True) -> pa.Array:
     valid, bitmap, nulls = block.validity(i), None, 0
     if valid is not None:
         nulls = len(rows) - int(np.count_nonzero(valid[some]))
-        bitmap = pa.py_buffer(_bits(valid[some])) if nulls else None
+        bitmap = _buffer(_bits(valid[some])) if nulls else None
     if column.kind == "view":
         parts = _text(block, i, rows)
     elif column.kind == "flag":
-        parts = [pa.py_buffer(_bits(block.values(i)[some]))]
+        parts = [_buffer(_bits(block.values(i)[some]))]
     elif copied:
         parts = [_copied(block.address_of(i) + rows.start * column.width, len(rows) * column.width)]
     else:
-        parts = [pa.py_buffer(block.values(i)[some])]
+        parts = [_buffer(block.values(i)[some])]
     kind = column.type.to_arrow()
     made = pa.Array.from_buffers(stored_as(kind), len(rows), [bitmap, *parts], nulls)
     return from_stored(made, kind)
@@ -368,4 +370,4 @@ def _text(block: Block, i: int, some: range) -> list[pa.Buffer]:
         )
     offsets, data = np.empty(rows + 1, np.int32), np.empty(size + View.size, np.uint8)
     write_text(data_at, valid_at, rows, offsets.ctypes.data, data.ctypes.data)
-    return [pa.py_buffer(offsets), pa.py_buffer(data[:size])]
+    return [_buffer(offsets), _buffer(data[:size])]

@@ -38,7 +38,7 @@ WIDTHS = {name: kind.size for name, kind in KINDS.items()} | {"view": View.size}
 ROW_TEXT = 16  # bytes of a block's heap for each string of a row; when they are used up, it is full
 _VIEW = [("head", np.int64), ("tail", np.int64)]
 NUMPY = {
-    name: np.dtype(made)
+    name: np.dtype(made)  # type: ignore[call-overload]
     for name, made in {
         "flag": np.bool_, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32,
         "i64": np.int64, "f32": np.float32, "f64": np.float64, "view": _VIEW,

@@ -9,10 +9,16 @@ True
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
-_WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+_WIDER: dict[Any, pa.DataType] = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+}
 _HIGHEST_BIT = np.int64(-(2**63))
 
 
@@ -39,7 +45,8 @@ def from_stored(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _turned(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """The same values with their highest bits turned, as another type of 64 bits."""
+    data: Any
     valid, data = values.buffers()
-    words = np.frombuffer(data, np.int64, values.offset + len(values)) ^ _HIGHEST_BIT
+    words: Any = np.frombuffer(data, np.int64, values.offset + len(values)) ^ _HIGHEST_BIT
     parts = [valid, pa.py_buffer(words)]
     return pa.Array.from_buffers(kind, len(values), parts, values.null_count, values.offset)

@@ -98,7 +98,9 @@ def check(
 
 def compiled_function(function: Function) -> Dispatcher:
     """The user's function, and all it calls, for compiled code; the same object for equal ones."""
-    return _dispatcher(function.fingerprint, function.callable)[0]
+    given = function.callable
+    assert isinstance(given, FunctionType)
+    return _dispatcher(function.fingerprint, given)[0]
 
 
 def _dispatcher(digest: str, frozen: FunctionType) -> tuple[Dispatcher, list[Dispatcher]]:

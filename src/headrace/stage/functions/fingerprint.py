@@ -228,8 +228,9 @@ class _Walk:
         if issubclass(value, enum.Enum):
             return "enum", name, [(m.name, self.value(m.value)) for m in value]
         if _is_named_tuple(value):
+            fields: Any = value
             defaults = sorted(getattr(value, "_field_defaults", {}).items())
-            return "named tuple", name, value._fields, [(n, self.value(v)) for n, v in defaults]
+            return "named tuple", name, fields._fields, [(n, self.value(v)) for n, v in defaults]
         return "class", name
 
     def module(self, module: ModuleType, attributes: frozenset[str]) -> Any:
@@ -259,7 +260,7 @@ class Freezer:
 
     def __init__(self, finish: Callable[[FunctionType], Any] | None = None) -> None:
         self.finish = finish
-        self.made: dict[int, tuple[Any, Any]] = {}  # id -> (original, kept alive; its copy)
+        self.made: dict[Any, tuple[Any, Any]] = {}  # id -> (original, kept alive; its copy)
 
     def function(self, function: FunctionType) -> Any:
         """The copy of a function."""
@@ -317,5 +318,5 @@ class Freezer:
             if is_constant(value):
                 setattr(copy, name, self.value(value, attributes))
         if hasattr(module, "__version__"):
-            copy.__version__ = module.__version__
+            vars(copy)["__version__"] = module.__version__
         return copy

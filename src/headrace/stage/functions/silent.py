@@ -96,7 +96,9 @@ def replaced_builtins(function: FunctionType) -> dict[str, Any]:
     ['int']
     """
     loads = [i for i, _ in instructions(function.__code__) if i.opname == "LOAD_GLOBAL"]
-    passed_on = {i.argval for i in loads if not i.arg & 1}  # not just called, as in dtype=int
+    passed_on = {
+        i.argval for i in loads if not (i.arg or 0) & 1
+    }  # not just called, as in dtype=int
     used = {i.argval for i in loads} - passed_on - set(function.__globals__)
     return {name: made for name, made in _REPLACED.items() if name in used} | caught_as(function)
 
@@ -128,6 +130,7 @@ def assigned_variables(functions: Sequence[FunctionType]) -> Iterator[None]:
         said, _, name = text.partition("\n")[0].rpartition(" ")
         if said != "Detected uninitialized variable":
             continue
+        assert isinstance(warning.message, Warning)
         site = find_site(warning.message, text, functions)
         if site is not None:  # else it is inside of Numba
             what = f"uses {name.partition('.')[0]!r}, which may have no value there"

@@ -7,7 +7,8 @@ row by row over what they left. A chain ends in an output block, in a function t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import Column, Expression, columns_of, substitute
@@ -106,8 +107,11 @@ def _split_front(chain: Chain) -> tuple[list[Filter], list[Node]]:
     """The filters in front that cannot fail, and the other operators."""
     nodes = list(chain.nodes)
     front: list[Filter] = []
-    while nodes and isinstance(nodes[0], Filter) and not can_fail(nodes[0].predicate, chain.input):
-        front.append(nodes.pop(0))
+    while nodes and isinstance(first := nodes[0], Filter):
+        if can_fail(first.predicate, chain.input):
+            break
+        front.append(first)
+        del nodes[0]
     return front, nodes
 
 
@@ -140,10 +144,11 @@ def _filter_pass(context: Context, front: Sequence[Filter]) -> None:
         context.begin_row()
         writer.line("selection[chosen] = row")
         scope = context.input_scope()
-        tests = [lambda node=node: is_true(scope, node.predicate) for node in front]
+        tests: list[Callable[[], str]] = [partial(is_true, scope, node.predicate) for node in front]
         if context.chain.is_owned:
             key_hash = scope.column(KEY_HASH).word
-            tests.insert(0, lambda: f"low_group <= key_group({key_hash}) < high_group")
+            owned = f"low_group <= key_group({key_hash}) < high_group"
+            tests.insert(0, lambda: owned)
         for test in tests[:-1]:
             with writer.block(f"if not ({test()}):"):
                 writer.line("continue")

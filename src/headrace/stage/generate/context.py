@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from headrace.plan.accumulators import accumulators
 from headrace.plan.expression_types import can_fail
@@ -163,7 +164,7 @@ class Context:
         """The columns of the input block at `row`, loaded when they are used."""
         columns: dict[str, Callable[[], Value]] = {}
         for k, column in enumerate(self._input.columns):
-            columns[column.name] = lambda k=k: self._load(k)
+            columns[column.name] = partial(self._load, k)
         return Scope(self.writer, self.chain.input, columns, self.made.resources)
 
     def _load(self, k: int) -> Value:

@@ -8,6 +8,7 @@ written back when the row has succeeded: a row that fails leaves the state as it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from headrace.plan.nodes import FlatMap, Node, Process
 
@@ -88,7 +89,7 @@ def _yields(
 def _results(context: Context, scope: Scope, emitter: FlatMap) -> Scope:
     """The columns of a yielded row: those that are carried along, and the results."""
     columns: dict[str, Value | Callable[[], Value]] = {
-        name: (lambda name=name: scope.column(name)) for name in emitter.carry
+        name: partial(scope.column, name) for name in emitter.carry
     }
     outputs = emitter.function.outputs
     names = [name for name in emitter.schema.names if name not in emitter.carry]

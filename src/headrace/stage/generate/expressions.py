@@ -87,7 +87,8 @@ class Scope:
     @contextmanager
     def branch(self, head: str):
         """Code that runs on some rows only: what it computes is not known behind it."""
-        scopes, scope = [], self  # this one and those that it loads from
+        scopes = []
+        scope: Scope | None = self  # and those that it loads from
         while scope is not None:
             scopes.append((scope, dict(scope._known), dict(scope._columns)))
             scope = scope._base
@@ -345,7 +346,7 @@ class Scope:
         """A call that gives all words of a value, made only where `valid`; where it is `nullable`
         it gives first whether there is a value."""
         words = tuple(self.writer.fresh() for _ in zero(kind))
-        found = (self.writer.fresh("n"),) if nullable else ()
+        found: tuple[str, ...] = (self.writer.fresh("n"),) if nullable else ()
         call = f"{', '.join((*found, *words))} = {code}"
         if valid is None:
             self.writer.line(call)

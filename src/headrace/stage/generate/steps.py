@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from headrace.plan.expressions import Expression
 from headrace.plan.nodes import PANE, WATERMARK, Filter, Node, OnTime, Project, TableJoin
@@ -65,7 +66,7 @@ def _project(context: Context, scope: Scope, node: Project) -> Scope:
         if scope.can_fail(expression):
             columns[name] = scope.value(expression)
         else:
-            columns[name] = lambda e=expression: scope.value(e)
+            columns[name] = partial(scope.value, expression)
     return Scope(context.writer, node.schema, columns, context.made.resources, scope)
 
 
@@ -100,10 +101,10 @@ def _join(context: Context, scope: Scope, node: TableJoin, skip: str) -> Scope:
     safe = number if node.how == "inner" and (skip or early) else f"max({number}, 0)"
     entry = writer.let(local_entry(layout, safe), "e")
     columns: dict[str, Value | Callable[[], Value]] = {
-        name: (lambda name=name: scope.column(name)) for name in scope.schema.names
+        name: partial(scope.column, name) for name in scope.schema.names
     }
     for j, (_, name) in enumerate(node.taken):
-        columns[name] = lambda j=j: _taken(writer, layout.value(f"value_{j}", entry), found)
+        columns[name] = partial(_taken, writer, layout.value(f"value_{j}", entry), found)
     return Scope(writer, node.schema, columns, context.made.resources, scope)
 
 
@@ -151,7 +152,7 @@ def _on_time(context: Context, scope: Scope, node: OnTime, skip: str) -> Scope:
 
 def _with_pane(context: Context, scope: Scope, node: OnTime, pane: str) -> Scope:
     columns: dict[str, Value | Callable[[], Value]] = {
-        name: (lambda name=name: scope.column(name)) for name in scope.schema.names
+        name: partial(scope.column, name) for name in scope.schema.names
     }
     columns[PANE] = Value(int64, (pane,))
     return Scope(context.writer, node.schema, columns, context.made.resources, scope)

@@ -95,7 +95,7 @@ def canonical(key: Value) -> Value:
 
 def call_arguments(keys: list[Value]) -> list[str]:
     """The arguments that stand for a key in a call of find or insert."""
-    made = []
+    made: list[str] = []
     for key in map(canonical, keys):
         made.extend(key.words)
         if key.valid is not None:

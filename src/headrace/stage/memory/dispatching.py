@@ -61,7 +61,7 @@ def _makes_kernels(function: Callable) -> bool:
 
 
 def compile_words(
-    function: Callable, kinds: tuple[type, ...], name: str, signature: str, place: str
+    function: Callable, kinds: tuple[Any, ...], name: str, signature: str, place: str
 ) -> MachineCode | None:
     """Machine code for arguments of these Python types, also kept for processes without a
     compiler where that can be; None: the result is not a word."""

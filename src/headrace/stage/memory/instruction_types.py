@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from numba import types
 from numba.extending import type_callable
@@ -13,7 +14,7 @@ from headrace.stage.memory.numba_internals import lower_builtin, signature
 def register_numba(function: Callable, arity: int, result: str, emit: Callable, kind: str) -> None:
     """See `instructions.register_instruction`."""
     given, parameter = getattr(types, result), getattr(types, kind)
-    numbers = (types.Integer, types.Boolean)
+    numbers: tuple[Any, ...] = (types.Integer, types.Boolean)
     if isinstance(parameter, types.Float):
         numbers += (types.Float,)
 

@@ -32,6 +32,8 @@ class _NoEnvironment:
 class BitcodeLibrary(JITCodeLibrary):
     """The code of one function, to be linked into others."""
 
+    _shared_module: Any
+
     @property
     def codegen(self) -> Any:
         return _NoEnvironment()
@@ -82,7 +84,7 @@ class LinkedLibrary(JITCodeLibrary):
         for library in callees_of(self):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(_code_of(library), preserve=True)
-        self._linking_libraries = []
+        self._linking_libraries: list[Any] = []
         super().finalize()
 
 

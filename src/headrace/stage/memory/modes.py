@@ -73,7 +73,7 @@ class Compiled:
                 return code.caller(kinds)
         return self._dispatcher
 
-    def load(self, *kinds: type) -> MachineCode | None:
+    def load(self, *kinds: Any) -> MachineCode | None:
         """The machine code for arguments of these types, int or a record class, from the cache or
         from Numba; None: the result is not a word."""
         with _loading:
@@ -152,7 +152,8 @@ class _Interpreter:
     """Makes interpreted twins, each function once, so that recursion ends."""
 
     def __init__(self, swap: dict[str, Any]) -> None:
-        self.swap, self.twins = swap, {}
+        self.swap = swap
+        self.twins: dict[Any, Any] = {}
 
     def twin(self, function: Any) -> Callable:
         function = self.swap.get(function.__name__, function)

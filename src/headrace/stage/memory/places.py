@@ -60,7 +60,7 @@ class Place:
 
     __slots__ = ("__weakref__", "_address")
 
-    def _at(self, which: Any) -> tuple[Kind, int]:
+    def _at(self, which: Any) -> tuple[Any, int]:
         """(kind, address) of an item."""
         raise NotImplementedError
 
@@ -129,8 +129,8 @@ class Record(Place, metaclass=RecordClass):
     def address(self) -> int:
         return self._address
 
-    def _at(self, which: Any) -> tuple[Kind, int]:
-        cls = type(self)
+    def _at(self, which: Any) -> tuple[Any, int]:
+        cls: Any = type(self)
         if isinstance(which, str):
             field = cls.fields[which]
             return field.kind, self._address + field.offset
@@ -171,7 +171,8 @@ class ref(Scalar):
 
     def __init__(self, target: type | str) -> None:
         self.by_name = isinstance(target, str)
-        super().__init__(("ref", target if self.by_name else record_key(target)), ctypes.c_int64)
+        key = target if isinstance(target, str) else record_key(target)
+        super().__init__(("ref", key), ctypes.c_int64)
 
     def bound_to(self, owner: type) -> Kind:
         """A name is looked up where the owner's own name would be."""

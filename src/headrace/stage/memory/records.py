@@ -100,7 +100,7 @@ __all__ = [
 # ---- declaring -----------------------------------------------------------------------------
 
 
-def line() -> int:
+def line() -> Any:
     """The default of a field that starts a cache line."""
     return LINE
 
@@ -156,7 +156,7 @@ def _check_heap(cls: type, fields: dict[str, Field]) -> None:
     """Text is written into a heap, which is found through the record's first field."""
     first = next(iter(fields.items()), None)
     needs_heap = any(holds_text(field.kind) for field in fields.values())
-    if needs_heap and (first[0] != "heap" or first[1].kind is not i64):
+    if needs_heap and (first is None or first[0] != "heap" or first[1].kind is not i64):
         raise TypeError(f"{cls.__name__} holds text: its first field must be `heap: i64`")
 
 
@@ -227,7 +227,8 @@ def copy_record(target: Record, source: Record) -> None:
     >>> copy_record(other, one); other.open
     1
     """
-    ctypes.memmove(target._address, source._address, type(target).size)
+    kind: Any = type(target)
+    ctypes.memmove(target._address, source._address, kind.size)
 
 
 @extension
