@@ -32,7 +32,12 @@ from headrace.plan import nodes as n
 from headrace.plan.expression_types import type_of
 from headrace.plan.nodes import walk
 from headrace.plan.schema import Schema
-from headrace.plan.types import DataType
+from headrace.plan.types import DataType, timestamp
+from headrace.plan.windows import base as w
+from headrace.plan.windows.calendar import Calendar
+from headrace.plan.windows.session import Session
+from headrace.plan.windows.sliding import Sliding
+from headrace.plan.windows.tumbling import Tumbling
 
 Row = dict[str, Any]
 Timed = tuple[Row, int | None]  # a row and the watermark before it
@@ -237,60 +242,156 @@ def order(value: Any) -> tuple[Any, ...]:
     return (1, value)
 
 
-def _start_of(time: int, window: n.Tumbling) -> int:
-    return (time - window.offset) // window.size * window.size + window.offset
+def _windows_of(time: int, window: w.Window) -> list[tuple[int, int]]:
+    """(start, end) of the windows that a time is in, in order."""
+    match window:
+        case Tumbling(size, offset):
+            start = (time - offset) // size * size + offset
+            return [(start, start + size)]
+        case Sliding(size, every, offset):
+            last = (time - offset) // every * every + offset
+            starts = range(last, time - size, -every)
+            return [(start, start + size) for start in reversed(starts)]
+        case Calendar(every, zone):
+            cut = lambda t: functions.of_time("truncate", t, [every], timestamp, zone)  # noqa: E731
+            start, later = cut(time), time
+            while cut(later) == start:
+                later += DAY // 2
+            return [(start, cut(later))]
+    raise TypeError(f"{window} is no kind of windows that users write")
 
 
-def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Row], list[Timed]]:
+def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed], list[Timed]]:
+    """The rows that are in time for some window, and the others."""
     on_time, late = [], []
     for row, watermark in given:
-        time = row[node.input.time]
+        time = row[node.input.time] if node.window.uses_time else 0
         if time is None:
-            late.append((row, watermark))
-            continue
-        end = _start_of(time, node.window) + node.window.size
-        if watermark is not None and end <= watermark:
-            late.append((row, watermark))
+            in_time = False
+        elif watermark is None or not node.window.uses_time:
+            in_time = True
+        elif isinstance(node.window, Session):
+            in_time = time >= watermark
         else:
-            on_time.append(row)
+            in_time = _windows_of(time, node.window)[-1][1] > watermark
+        (on_time if in_time else late).append((row, watermark))
     return on_time, late
 
 
-def _aggregate(node: n.WindowAggregate, rows: list[Row]) -> Iterator[Timed]:
-    groups: dict[Any, list[Row]] = {}
-    for row in rows:
-        start = _start_of(row[node.input.time], node.window)
-        groups.setdefault((start, key_of(row, node.key)), []).append(row)
-    for (start, _), members in sorted(groups.items(), key=lambda group: group[0]):
-        made = {name: _canonical(members[0][name]) for name in node.key}
-        made["window_start"] = start
+def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
+    """Results by the end of their window, then by key.
+
+    The rows of a window are put together from parts, for sums of floats: each is added up, and then
+    they are. Parts are rows that all windows have together, in order.
+    """
+    groups: dict[Any, list[list[Row]]] = {}
+    if isinstance(node.window, Session):
+        groups = _sessions(node, rows)
+    else:
+        parts: dict[Any, list[Row]] = {}
+        for row, watermark in rows:
+            if not node.window.uses_time:
+                windows = [(0, HIGHEST)]
+            else:
+                windows = _windows_of(row[node.input.time], node.window)
+            open_ = tuple(w for w in windows if watermark is None or w[1] > watermark)
+            ended = len(windows) - len(open_)
+            parts.setdefault((windows[-1], windows[0], ended, open_), []).append(row)
+        for (*_, open_), members in sorted(parts.items(), key=lambda part: part[0]):
+            by_key: dict[Any, list[Row]] = {}
+            for row in members:
+                by_key.setdefault(key_of(row, node.key), []).append(row)
+            for start, end in open_:
+                for key, some in by_key.items():
+                    groups.setdefault((end, key, start), []).append(some)
+    for (end, _, start), parts in sorted(groups.items(), key=lambda group: group[0]):
+        made = {name: _canonical(parts[0][0][name]) for name in node.key}
+        said = {"window_start": start, "window_end": end}
+        made |= {name: said[name] for name in node.window.columns}
         for name, aggregate in node.aggregates:
-            made[name] = _aggregated(aggregate, members, node.input.schema)
-        yield made, start + node.window.size - 1
+            made[name] = _aggregated(aggregate, parts, node.input)
+        yield made, end - 1
+
+
+def _sessions(node: n.WindowAggregate, rows: list[Timed]) -> dict[Any, list[list[Row]]]:
+    """The sessions of each key; parts of a session are its rows by multiples of the gap."""
+    gap, time, groups = node.window.gap, node.input.time, {}
+    by_key: dict[Any, list[Row]] = {}
+    for row, _ in rows:
+        by_key.setdefault(key_of(row, node.key), []).append(row)
+    for key, members in by_key.items():
+        sessions: list[list[Row]] = []
+        for row in sorted(members, key=lambda row: row[time]):
+            if not sessions or row[time] - sessions[-1][-1][time] >= gap:
+                sessions.append([])
+            sessions[-1].append(row)
+        for session in sessions:
+            start, end = session[0][time], session[-1][time] + gap
+            parts: dict[int, list[Row]] = {}
+            for row in members:  # in the order in which they came
+                if start <= row[time] < end:
+                    parts.setdefault(row[time] // gap, []).append(row)
+            groups[end, key, start] = [parts[number] for number in sorted(parts)]
+    return groups
 
 
 def _canonical(value: Any) -> Any:
     return 0.0 if isinstance(value, float) and value == 0.0 else value
 
 
-def _aggregated(aggregate: e.Aggregate, rows: list[Row], schema: Schema) -> Any:
+def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) -> Any:
+    """An aggregate over the rows of a window, which come in parts."""
     if aggregate.operand is None:
-        return len(rows)
-    values = [evaluate(aggregate.operand, row.__getitem__, schema) for row in rows]
-    values = [value for value in values if value is not None]
-    if aggregate.kind == "count":
-        return len(values)
+        return sum(map(len, parts))
+    schema, operand = source.schema, aggregate.operand
+    rows = [row for part in parts for row in part]
+    found = [(evaluate(operand, row.__getitem__, schema), row) for row in rows]
+    values = [value for value, _ in found if value is not None]
+    match aggregate.kind:
+        case "count":
+            return len(values)
+        case "user":
+            return _by_functions(aggregate.argument, values)
+        case "variance" | "stddev":
+            return _spread(aggregate, values)
     if not values:
         return None
-    if aggregate.kind == "min":
-        return min(values, key=order)
-    if aggregate.kind == "max":
-        return max(values, key=order)
-    if type_of(aggregate.operand, schema).is_integer:
-        total = functools.reduce(lambda a, b: _whole(a + b), values, 0)
-    else:
-        total = functools.reduce(lambda a, b: a + b, values, 0.0)
-    return total if aggregate.kind == "sum" else float(total) / len(values)
+    match aggregate.kind:
+        case "min":
+            return min(values, key=order)
+        case "max":
+            return max(values, key=order)
+        case "first":
+            timed = [(row[source.time], value) for value, row in found if value is not None]
+            return min(timed, key=lambda pair: pair[0])[1]
+        case "last":
+            timed = [(row[source.time], value) for value, row in found if value is not None]
+            return max(reversed(timed), key=lambda pair: pair[0])[1]
+    if type_of(operand, schema).is_integer:
+        if aggregate.kind == "mean":
+            return float(sum(values)) / len(values)
+        return functools.reduce(lambda a, b: _whole(a + b), values, 0)
+    total = 0.0
+    for part in parts:
+        given = [evaluate(operand, row.__getitem__, schema) for row in part]
+        total += functools.reduce(lambda a, b: a + b, [x for x in given if x is not None], 0.0)
+    return total if aggregate.kind == "sum" else total / len(values)
+
+
+def _by_functions(custom: Any, values: list[Any]) -> Any:
+    state = custom.initial
+    for value in values:
+        made = custom.add.callable(*state, value)
+        state = made if isinstance(made, tuple) else (made,)
+    return custom.result.callable(*state)
+
+
+def _spread(aggregate: e.Aggregate, values: list[Any]) -> float | None:
+    if len(values) <= aggregate.argument:
+        return None
+    mean = math.fsum(values) / len(values)
+    made = math.fsum((value - mean) ** 2 for value in values) / (len(values) - aggregate.argument)
+    return made if aggregate.kind == "variance" else math.sqrt(made)
 
 
 # ---- expressions ---------------------------------------------------------------------------

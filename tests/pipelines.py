@@ -26,6 +26,7 @@ from headrace import col
 from headrace.plan.build import PlainPythonWarning
 from headrace.plan.schema import Field, Schema
 from headrace.stream import Stream
+from headrace.time import Windows
 from headrace.write import Output
 
 CAPACITIES = (1, 2, 3, 7, 16, 64, 64, 8192)
@@ -234,23 +235,40 @@ class Builder:
         return hr.table(pa.Table.from_batches([batch_of(list(found.values()), of)]), schema=of)
 
     def window(self, stream: Stream) -> Stream:
-        if stream.node.time is None or "window_start" in stream.node.key:
+        ends = {"window_start", "window_end"}
+        if ends & set(stream.node.key):
             return self.with_columns(stream)
         if self.choose.chance(75):
-            key = [name for name in self._key(stream) if name != "window_start"]
+            key = [name for name in self._key(stream) if name not in ends]
             stream = stream.key_by(*key) if key else stream
-        size = self.choose.pick([1, 4, 10, 25])
-        window = hr.tumbling(_length(stream, size), _length(stream, self.choose.pick([0, 0, 3])))
         made = {}
         for _ in range(self.choose.number(1, 4)):
             made[self.fresh()] = self._aggregate(stream)
-        result = stream.window(window).agg(made)
+        if stream.node.time is None or self.choose.chance(8):
+            return stream.agg(made)
+        result = stream.window(self._windows(stream)).agg(made)
         if self.choose.chance(35):
             self.streams.insert(0, result.late())
         return result
 
+    def _windows(self, stream: Stream) -> Windows:
+        """Windows of any kind."""
+        choose, size = self.choose, self.choose.pick([1, 4, 10, 25])
+        offset = _length(stream, choose.pick([0, 0, 3]))
+        match choose.pick(["tumbling", "sliding", "session", "calendar"]):
+            case "sliding":
+                every = choose.pick([step for step in (1, 2, 3, 5, 10) if step <= size])
+                return hr.sliding(_length(stream, size), _length(stream, every), offset)
+            case "session":
+                return hr.session(_length(stream, size))
+            case "calendar" if stream.schema[stream.node.time].name == "timestamp":
+                return hr.tumbling(choose.pick(["1d", "1w", "1mo"]), zone="Europe/Berlin")
+        return hr.tumbling(_length(stream, size), offset)
+
     def _aggregate(self, stream: Stream) -> Any:
-        kind = self.choose.pick(["count", "count of", "sum", "mean", "min", "max"])
+        in_order = stream.node.time is not None and is_ordered(stream.node)
+        kinds = ["count", "count of", "sum", "mean", "min", "max"]
+        kind = self.choose.pick([*kinds, "first", "last"] if in_order else kinds)
         expressions = self.expressions(stream)
         if kind == "count":
             return hr.count()
@@ -260,7 +278,8 @@ class Builder:
             operand = expressions.float_(1) if use_floats else expressions.int_(1)
             return (hr.sum if kind == "sum" else hr.mean)(operand)
         operand = expressions.column() if self.choose.chance(60) else expressions.any(1)
-        return {"count of": hr.count, "min": hr.min, "max": hr.max}[kind](operand)
+        made = {"count of": hr.count, "min": hr.min, "max": hr.max}
+        return {**made, "first": hr.first, "last": hr.last}[kind](operand)
 
     def window_and_late(self, stream: Stream) -> Stream:
         result = self.window(stream)

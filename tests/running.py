@@ -14,7 +14,7 @@ from tests.naive import Row, naive, rows_of
 from tests.user_functions import PROCESSES, TIMED
 
 from headrace.job import planned
-from headrace.plan.aggregates import merges_exactly
+from headrace.plan.accumulators import merges_exactly
 from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import WATERMARK, Source, walk
 from headrace.stage.blocks.arrow import to_arrow
@@ -154,7 +154,8 @@ def _looks_at_order(node: Any) -> bool:
             e.needs_order for e in PROCESSES + TIMED if e.function.__name__ == node.function.name
         )
     if node.kind == "window":
-        return not merges_exactly(tuple(a for _, a in node.aggregates), node.rows)
+        exact = merges_exactly(tuple(a for _, a in node.aggregates), node.rows)
+        return not exact or any(a.kind in ("first", "last") for _, a in node.aggregates)
     return False
 
 

@@ -13,7 +13,7 @@ from headrace.job import planned
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
 
-LIVES = pytest.mark.parametrize("compiled", [True, False])
+MODES = pytest.mark.parametrize("compiled", [True, False])
 
 
 def source():
@@ -68,7 +68,7 @@ STREAMS = {
 }
 
 
-@LIVES
+@MODES
 @pytest.mark.parametrize("where", STREAMS)
 def test_the_error_says_what_and_where(where, compiled):
     with pytest.raises(ZeroDivisionError) as caught:
@@ -81,14 +81,14 @@ def test_the_error_says_what_and_where(where, compiled):
     assert len(shown) <= 15 + 4, shown  # pytest.raises itself adds two frames
 
 
-@LIVES
+@MODES
 def test_an_index_is_checked(compiled):
     with pytest.raises(IndexError) as caught:
         hr.run(source().map(table_lookup, output=["y"]).write.null(), compiled=compiled)
     assert "x=5" in "\n".join(caught.value.__notes__)
 
 
-@LIVES
+@MODES
 @pytest.mark.parametrize("capacity", [1, 2, 100])
 def test_the_row_leaves_state_as_it_was(compiled, capacity):
     stream = STREAMS["process"]()
@@ -126,7 +126,7 @@ def test_a_script_shows_at_most_fifteen_lines(tmp_path):
     assert "ZeroDivisionError" in done.stderr and "x=3" in done.stderr
 
 
-@LIVES
+@MODES
 def test_an_overflow_is_an_error_not_a_wrong_number(compiled):
     big = hr.read.memory({"n": [2**62, 2**62]}, name="big")
     with pytest.raises(OverflowError):
@@ -163,7 +163,7 @@ def remember(state, word):
         yield state.count, state.last
 
 
-@LIVES
+@MODES
 def test_strings_in_state_do_not_pile_up(compiled):
     """What a state no longer needs is given back."""
     repeat = 6000 if compiled else 1000
@@ -182,7 +182,7 @@ def test_strings_in_state_do_not_pile_up(compiled):
     assert sum(map(len, words)) * 2 > (2_500_000 if compiled else 0)
 
 
-@LIVES
+@MODES
 def test_an_error_far_inside_a_large_batch(compiled):
     """Many blocks are driven in one call: the row is found all the same."""
     rows, bad = (50_000, 33_333) if compiled else (600, 333)

@@ -737,11 +737,6 @@ def habit_of_one_column():
     events().withColumn("x", col("n"))  # wrong
 
 
-@wrong("a stream has no 'agg'", '.window(hr.tumbling("10s")).agg(')
-def aggregate_without_a_window():
-    events().key_by("user").agg(n=hr.count())  # wrong
-
-
 @wrong("a stream cut into windows has no 'sum'", ".agg(n=hr.count()")
 def sum_of_windows():
     events().with_watermark("n", 0).window(hr.tumbling(10)).sum("price")  # wrong

@@ -21,7 +21,7 @@ from headrace import col
 from headrace.plan.build import PlainPythonWarning
 from headrace.testing.stages import run_stages
 
-LIVES = pytest.mark.parametrize(
+MODES = pytest.mark.parametrize(
     "compiled",
     [False, pytest.param(True, marks=pytest.mark.compiled)],
     ids=["interpreted", "compiled"],
@@ -90,7 +90,7 @@ BINARY = {
 COLUMNS = {"i": WHOLE, "j": WHOLE, "x": FLOATS, "y": FLOATS}
 
 
-@LIVES
+@MODES
 @pytest.mark.parametrize("op", BINARY)
 @pytest.mark.parametrize("names", ["ij", "ix", "xi", "xy"])
 def test_arithmetic_of_every_pair(op, names, compiled):
@@ -128,7 +128,7 @@ CASTS = [
 ]
 
 
-@LIVES
+@MODES
 @pytest.mark.parametrize(
     ("source", "target"), [(source, t) for source, _, targets in CASTS for t in targets]
 )
@@ -221,7 +221,7 @@ def test_windows_keyed_by_a_table_compiled(filtered):
 # ---- what random pipelines have found ------------------------------------------------------
 
 
-@LIVES
+@MODES
 def test_columns_first_read_by_late_rows(compiled):
     """What the branch of late rows loads is not known to rows that are on time."""
     table = hr.table({"k": [1], "v": ["a string that is long"]})
@@ -238,7 +238,7 @@ def remember(state, s):
     yield s, 2
 
 
-@LIVES
+@MODES
 def test_strings_of_a_suspended_row(compiled):
     """A row that stops in a full block keeps the strings that were made in that block."""
     words = [f"{n} is the number of this sentence" for n in range(40)]
@@ -249,7 +249,7 @@ def test_strings_of_a_suspended_row(compiled):
         assert check([kept.write.collect()], capacity=capacity, compiled=compiled)
 
 
-@LIVES
+@MODES
 def test_hidden_columns_stay_hidden(compiled):
     """A branch without a window reads rows that carry watermarks for another branch."""
     source = hr.read.memory({"t": [1, 2, 30], "k": [1, 1, 2]}).with_watermark("t", 0)
@@ -269,7 +269,7 @@ def numbered(state, t):
     yield t, state.n
 
 
-@LIVES
+@MODES
 def test_late_rows_with_strings_made_in_the_kernel(compiled):
     source = hr.read.memory({"t": [1, 50, 2, 3] * 30, "s": ["a sentence, which is long"] * 120})
     louder = source.with_watermark("t", 0).with_columns(s=hr.concat(col("s").upper(), "!"))

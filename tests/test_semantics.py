@@ -530,6 +530,94 @@ def test_window_after_window(run):
     assert (none, len(late)) == ([], 3)
 
 
+def test_late_rows_of_sliding_windows(run):
+    rows = hr.read.memory({"t": [5, 12, 7, 3]}).with_watermark("t", 2)
+    made = rows.window(hr.sliding(10, every=5)).agg(n=hr.count())
+    found, late = run(made, made.late())
+    # the watermark before 7 and 3 is 10: [0, 10) and [-5, 5) have ended, [5, 15) has not
+    assert [tuple(row.values()) for row in found] == [(0, 1), (5, 3), (10, 1)]
+    assert column(late, "t") == [3]
+
+
+def test_sessions(run):
+    rows = hr.read.memory({"t": [0, 4, 9, 14, 30, 29]}).with_watermark("t", 0)
+    made = rows.window(hr.session(5)).agg(n=hr.count())
+    found, late = run(made, made.late())
+    assert [tuple(row.values()) for row in found] == [
+        (0, 9, 2),
+        (9, 14, 1),
+        (14, 19, 1),
+        (30, 35, 1),
+    ]
+    assert column(late, "t") == [29]
+
+
+def test_order_of_sessions(run):
+    rows = {"t": [0, 1, 2, 2, 3, 20], "k": ["b", "a", "c", "b", "a", "a"]}
+    keyed = hr.read.memory(rows).with_watermark("t", 0).key_by("k")
+    sessions = keyed.window(hr.session(5)).agg(n=hr.count())
+    again = sessions.window(hr.tumbling(10)).agg(n=hr.count())
+    found, behind = run(sessions, again)
+    assert [(row["window_end"], row["k"]) for row in found] == [
+        (7, "b"), (7, "c"), (8, "a"), (25, "a"),
+    ]  # fmt: skip
+    assert [tuple(row.values()) for row in behind] == [
+        ("a", 0, 1), ("b", 0, 1), ("c", 0, 1), ("a", 20, 1),
+    ]  # fmt: skip
+
+
+def test_windows_of_the_calendar(run):
+    spring = dt.datetime(2026, 3, 29, tzinfo=dt.UTC)  # with 23 hours in Berlin
+    hours = [spring + dt.timedelta(hours=h) for h in range(-1, 47)]
+    rows = hr.read.memory({"t": hours}).with_watermark("t", "0s")
+    day, month = run(
+        rows.window(hr.tumbling("1d", zone="Europe/Berlin")).agg(n=hr.count()),
+        rows.window(hr.tumbling("1w")).agg(n=hr.count()),
+    )
+    assert column(day, "n") == [23, 24, 1]
+    assert day[0]["window_start"] == spring - dt.timedelta(hours=1)
+    assert column(month, "window_start") == [
+        dt.datetime(2026, 3, 23, tzinfo=dt.UTC), dt.datetime(2026, 3, 30, tzinfo=dt.UTC),
+    ]  # fmt: skip
+
+
+def test_aggregates_of_everything(run):
+    rows = hr.read.memory({"k": ["b", "a", "b"], "x": [1, 2, 3]})
+    keyed, alone = run(rows.key_by("k").agg(s=hr.sum("x")), rows.agg(s=hr.sum("x"), n=hr.count()))
+    assert keyed == [{"k": "a", "s": 2}, {"k": "b", "s": 4}]
+    assert alone == [{"s": 6, "n": 3}]
+
+
+def test_first_and_last(run):
+    rows = {"t": [2, 1, 1, 2], "x": ["a", "b", "c", None]}
+    made = windowed(hr.read.memory(rows), first=hr.first("x"), last=hr.last("x"))
+    assert [(row["first"], row["last"]) for row in run(made)] == [("b", "a")]
+
+
+def test_order_of_float_sums_by_panes(run):
+    rows = {"t": [0, 5, 1, 6], "x": [1e16, 1.0, -1e16, 1.0]}
+    timed = hr.read.memory(rows).with_watermark("t", 9)
+    slid, tumbled = run(
+        timed.window(hr.sliding(10, every=5)).agg(s=hr.sum("x")),
+        timed.window(hr.tumbling(10)).agg(s=hr.sum("x")),
+    )
+    assert {row["window_start"]: row["s"] for row in slid}[0] == (1e16 - 1e16) + (1.0 + 1.0)
+    assert column(tumbled, "s") == [((1e16 + 1.0) - 1e16) + 1.0]
+
+
+def test_variance(run):
+    rows = hr.read.memory({"t": [0, 1, 2, 10], "x": [1, 2, 6, 5]})
+    made = windowed(rows, v=hr.variance("x"), all=hr.variance("x", ddof=0), s=hr.stddev("x"))
+    first, second = run(made)
+    assert (first["v"], first["all"], first["s"]) == (7.0, 14 / 3, math.sqrt(7.0))
+    assert (second["v"], second["all"], second["s"]) == (None, 0.0, None)
+
+
+def test_means_of_integers(run):
+    rows = hr.read.memory({"t": [0, 1, 2], "x": [2**63 - 1, 2**63 - 1, 2**63 - 1]})
+    assert column(run(windowed(rows, m=hr.mean("x"))), "m") == [float(2**63 - 1)]
+
+
 def test_parts_of_times(run):
     rows = hr.read.memory({"t": [dt.datetime(2024, 2, 29, 23, 30)]})  # a Thursday
     (found,) = run(

@@ -5,17 +5,22 @@ from typing import Any
 from . import read
 from .expr import (
     Expr,
+    aggregate,
     coalesce,
     col,
     concat,
     count,
+    first,
     from_millis,
     from_seconds,
     greatest,
+    last,
     least,
     lit,
     mean,
+    stddev,
     udf,
+    variance,
     when,
 )
 from .expr import hash_ as hash
@@ -53,7 +58,7 @@ from .plan.types import (
 from .recording import record, replay
 from .stream import Stream
 from .table import table
-from .time import duration, tumbling
+from .time import duration, session, sliding, tumbling
 
 __all__ = [
     "DataError",
@@ -66,6 +71,7 @@ __all__ = [
     "Schema",
     "StateError",
     "Stream",
+    "aggregate",
     "binary",
     "bool_",
     "coalesce",
@@ -75,6 +81,7 @@ __all__ = [
     "date",
     "duration",
     "explain",
+    "first",
     "float32",
     "float64",
     "from_millis",
@@ -85,6 +92,7 @@ __all__ = [
     "int32",
     "int64",
     "int8",
+    "last",
     "least",
     "lit",
     "max",
@@ -95,7 +103,10 @@ __all__ = [
     "record",
     "replay",
     "run",
+    "session",
+    "sliding",
     "start",
+    "stddev",
     "string",
     "sum",
     "table",
@@ -106,6 +117,7 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "variance",
     "when",
 ]
 

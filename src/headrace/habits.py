@@ -15,7 +15,6 @@ STREAM = {
     "group_by": _AGGREGATE,
     "groupBy": _AGGREGATE,
     "groupby": _AGGREGATE,
-    "agg": _AGGREGATE,
     "aggregate": _AGGREGATE,
     "count": f"{_AGGREGATE}, or stream.write.null() and its .rows",
     "keyBy": 'stream.key_by("user")',
@@ -54,12 +53,12 @@ STREAM = {
 }
 _AGG = '.agg(n=hr.count(), total=hr.sum("price"))'
 WINDOWED = dict.fromkeys(["count", "sum", "mean", "min", "max", "aggregate", "reduce"], _AGG)
-_TUMBLING = 'windows are hr.tumbling("10s", offset="2s") today'
+_SLIDING = 'hr.sliding("10s", every="1s")'
 PACKAGE = {
-    "sliding": _TUMBLING,
-    "hopping": _TUMBLING,
-    "hop": _TUMBLING,
-    "session": _TUMBLING,
+    "hopping": _SLIDING,
+    "hop": _SLIDING,
+    "std": 'hr.stddev("price")',
+    "var": 'hr.variance("price")',
     "window": 'stream.window(hr.tumbling("10s"))',
     "avg": 'hr.mean("price")',
     "F": "functions stand on headrace itself: hr.when, hr.sum, hr.concat",

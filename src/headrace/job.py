@@ -139,7 +139,8 @@ def run(
         checkpoint: On Spark, the folder to go on from after a failure.
         session: On Spark, the user's own session; its settings stay as they are.
         shards: On Spark, the number of owners of keys; by default one per core.
-        batch_rows: On Spark, the most rows of a micro-batch.
+        batch_rows: On Spark, the most rows of a micro-batch. Without it there are 4 million; where
+            sources end, batches are larger, and grow until one takes some seconds.
         trigger: On Spark, the least time between two micro-batches, e.g. "5 seconds", or
             "available now" to stop when streaming DataFrames have given what they had.
         idle: On Spark and on the node engine, a time such as "30s": a channel that brings nothing

@@ -71,7 +71,7 @@ class Shown:
         >>> from headrace.stream import example
         >>> said = example(a=int, b=int).filter(col("a") > 1).select("a").explain()
         >>> [line for line in said.splitlines() if "kernel" in line]
-        ['  kernel  filter_1 -> project_1']
+        ['  kernel  filter_1 -> select_1']
         """
         rows = self._node
         nowhere = Sink((rows,), rows.schema, "", key=rows.key, connector="nowhere yet")

@@ -15,20 +15,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .expr import Agg, Expr, named_nodes, plain
-from .habits import STREAM, WINDOWED, unknown
+from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
+from .expr.functions import check_function
+from .habits import STREAM, unknown
 from .plan import build, build_functions, build_keyed
 from .plan.checks import Place
-from .plan.expressions import Aggregate, Column, Expression
-from .plan.functions import Function
+from .plan.expressions import Column, Expression
 from .plan.nodes import Node, Sink
-from .plan.nodes import Tumbling as PlannedWindow
 from .plan.planner import plan
 from .plan.schema import Schema
 from .plan.table import Table
-from .plan.types import DataType
+from .plan.windows.everything import Everything
 from .shown import Shown
-from .time import Length, Tumbling
+from .time import Length, Windows
+from .windowed import WindowedStream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,14 +36,7 @@ if TYPE_CHECKING:
     from .write import Writer
 
 Output = str | Sequence[str] | Mapping[str, Any]
-
-
-def _check(callable: Callable[..., Any], inputs: Sequence[DataType], **options: Any) -> Function:
-    """Check a user function with the compiler, which is loaded only when there is one to check."""
-    from .stage.functions.checking import check
-
-    checked: Function = check(callable, inputs, **options)
-    return checked
+SAMPLED = 1 << 32  # parts of all rows, of which `sample` takes some
 
 
 def example(**columns: Any) -> Stream:
@@ -164,7 +157,43 @@ class Stream(Shown):
             raise Place("filter", name).error(
                 f"{condition!r} is not a condition on columns", "use e.g. col('price') > 1"
             )
-        return Stream(build.filter(self._node, condition.node, _check, name))
+        return Stream(build.filter(self._node, condition.node, check_function, name))
+
+    def split(self, condition: Expr, *, name: str | None = None) -> tuple[Stream, Stream]:
+        """The rows for which a condition is true, and all others: those where it is null, too.
+
+        >>> from headrace.expr import col
+        >>> cheap, dear = example(price=float).split(col("price") < 10)
+        """
+        chosen = self.filter(condition, name=name)
+        other = None if name is None else f"{name}.others"
+        return chosen, self.filter(~condition.fill_null(False), name=other)
+
+    def sample(
+        self,
+        fraction: float,
+        *,
+        by: str | Sequence[str] | None = None,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> Stream:
+        """About this share of the rows: the same rows in every run and on every engine.
+
+        Rows are chosen by a hash of all their columns, or of those named in `by`: rows that are
+        equal there are chosen together. Another `seed` chooses others.
+
+        >>> example(user=str, price=float).sample(0.1, by="user")
+        Stream(user: string, price: float64)
+        """
+        place = Place("sample", name)
+        if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+            raise place.error(f"the fraction {fraction!r} is not a number", "sample(0.1)")
+        if not 0 <= fraction <= 1:
+            raise place.error(f"the fraction {fraction!r} is not from 0 to 1", "sample(0.1)")
+        named = [by] if isinstance(by, str) else list(self.schema.names if by is None else by)
+        columns = [col(place.existing(column, self.schema)) for column in named]
+        chosen = hash_(lit(seed), *columns) % SAMPLED < round(fraction * SAMPLED)
+        return self.filter(chosen, name=name)
 
     def select(
         self, *columns: str | Expr | Mapping[str, Any], name: str | None = None, **made: Any
@@ -186,7 +215,9 @@ class Stream(Shown):
                 chosen.append((column.node.name, column.node))
             else:
                 chosen.append((column, Column(place.existing(column, self.schema))))
-        return Stream(build.select(self._node, [*chosen, *named_nodes(made, place)], _check, name))
+        return Stream(
+            build.select(self._node, [*chosen, *named_nodes(made, place)], check_function, name)
+        )
 
     def with_columns(
         self, columns: Mapping[str, Any] | None = None, *, name: str | None = None, **made: Any
@@ -198,7 +229,7 @@ class Stream(Shown):
         Stream(a: int64, b: int64)
         """
         named = named_nodes({**(columns or {}), **made}, Place("with_columns", name))
-        return Stream(build.with_columns(self._node, named, _check, name))
+        return Stream(build.with_columns(self._node, named, check_function, name))
 
     def drop(self, *columns: str, name: str | None = None) -> Stream:
         """All columns but these.
@@ -239,7 +270,7 @@ class Stream(Shown):
         Stream(total: int64, half: float64)
         """
         made = build_functions.map(
-            self._node, plain(function), output, _check, columns, carry, name
+            self._node, plain(function), output, check_function, columns, carry, name
         )
         return Stream(made)
 
@@ -262,7 +293,7 @@ class Stream(Shown):
         Stream(user: string, left: int64)
         """
         made = build_functions.flat_map(
-            self._node, plain(function), output, _check, columns, carry, name
+            self._node, plain(function), output, check_function, columns, carry, name
         )
         return Stream(made)
 
@@ -288,7 +319,7 @@ class Stream(Shown):
         Stream(user: string, total: float64; key user)
         """
         made = build_functions.process(
-            self._node, plain(function), state, output, _check, columns, name
+            self._node, plain(function), state, output, check_function, columns, name
         )
         return Stream(made)
 
@@ -402,19 +433,38 @@ class Stream(Shown):
         """
         return Stream(build_keyed.with_watermark(self._node, column, bound, name))
 
-    def window(self, window: Tumbling, *, name: str | None = None) -> WindowedStream:
+    def window(self, window: Windows, *, name: str | None = None) -> WindowedStream:
         """Rows by window of their event time (and by key, if there is one): then call `agg`.
 
-        >>> from headrace.time import tumbling
-        >>> example(at=int).with_watermark("at", 5).window(tumbling(100))
-        WindowedStream(at: int64; time at; tumbling(100))
+        >>> from headrace.time import sliding
+        >>> example(at=int).with_watermark("at", 5).window(sliding(100, every=10))
+        WindowedStream(at: int64; time at; sliding(100 every 10))
         """
-        if not isinstance(window, Tumbling):
+        if not isinstance(window, Windows):
             raise Place("window", name).error(
                 f"{window!r} is not a window", 'use window(hr.tumbling("10s"))'
             )
-        planned = build_keyed.window(self._node, window.size, window.offset, name)
+        planned = build_keyed.window(self._node, window.make, window.given, name)
         return WindowedStream(self, planned, name)
+
+    def agg(
+        self,
+        aggregates: Mapping[str, Agg] | None = None,
+        *,
+        reproducible: bool = True,
+        name: str | None = None,
+        **made: Agg,
+    ) -> Stream:
+        """One row for each key, or one for all rows: the key and these aggregates.
+
+        It comes when the sources have ended. Where they never end, use `window`.
+
+        >>> from headrace.expr import count, sum_
+        >>> example(user=str, price=float).key_by("user").agg(n=count(), spent=sum_("price"))
+        Stream(user: string, n: int64, spent: float64; key user)
+        """
+        given = {**(aggregates or {}), **made}
+        return WindowedStream(self, Everything(), name).agg(given, reproducible=reproducible)
 
     def late(self, *, name: str | None = None) -> Stream:
         """The rows that came too late for their window, of a stream that `agg` gave.
@@ -426,53 +476,3 @@ class Stream(Shown):
         Stream(at: int64, user: string)
         """
         return Stream(build_keyed.late(self._node, name))
-
-
-class WindowedStream:
-    """A stream cut into windows, waiting for its aggregates."""
-
-    __slots__ = ("_name", "_stream", "_window")
-
-    def __init__(self, stream: Stream, window: PlannedWindow, name: str | None) -> None:
-        self._stream, self._window, self._name = stream, window, name
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise unknown("a stream cut into windows", name, WINDOWED, dir(type(self)))
-
-    def __repr__(self) -> str:
-        return f"WindowedStream({repr(self._stream)[len('Stream(') : -1]}; {self._window})"
-
-    def agg(
-        self,
-        aggregates: Mapping[str, Agg] | None = None,
-        *,
-        reproducible: bool = True,
-        name: str | None = None,
-        **made: Agg,
-    ) -> Stream:
-        """One row for each key and window: the key, `window_start`, and these aggregates.
-
-        `reproducible=False` lets sums and means of floats be added up in any order, which is
-        faster on many cores and may change the last digits.
-
-        >>> from headrace.expr import count, max_
-        >>> from headrace.time import tumbling
-        >>> rows = example(at=int, user=str).with_watermark("at", 5).key_by("user")
-        >>> rows.window(tumbling(100)).agg(n=count(), last=max_("at")).schema
-        Schema(user: string, window_start: int64, n: int64, last: int64)
-        """
-        name = self._name if name is None else name
-        place = Place("agg", name)
-        found: list[tuple[str, Aggregate]] = []
-        for column, aggregate in {**(aggregates or {}), **made}.items():
-            if not isinstance(aggregate, Agg):
-                raise place.error(
-                    f"{column}={aggregate!r} is not an aggregate",
-                    "use hr.count(), hr.sum(...), hr.mean(...), hr.min(...) or hr.max(...)",
-                )
-            found.append((column, aggregate.node))
-        return Stream(
-            build_keyed.aggregate(
-                self._stream.node, self._window, found, _check, reproducible, name
-            )
-        )

@@ -12,19 +12,26 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import operator
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
-from .expr.times import MICROSECONDS
+from .expr.times import MICROSECONDS, known_zone
 from .expr.values import Expr, as_expr
 from .plan.builtins import DURATION
-from .plan.durations import parse_duration
+from .plan.durations import parse_duration, parse_every
 from .plan.errors import ExpressionError, PipelineError
 from .plan.expressions import Cast
 from .plan.site import caller_site
+from .plan.windows.base import Window
+from .plan.windows.calendar import Calendar
+from .plan.windows.session import Session
+from .plan.windows.sliding import Sliding
+from .plan.windows.tumbling import Tumbling
 
 Length = str | int | dt.timedelta
+_CALENDAR = re.compile(r"\s*\d+\s*(w|mo|q|y)\s*")
 
 
 @overload
@@ -65,29 +72,82 @@ def _duration_of(parts: Mapping[str, Expr | int]) -> Expr:
     return Expr(Cast(functools.reduce(operator.add, micros).node, DURATION))
 
 
-@dataclass(frozen=True, slots=True)
-class Tumbling:
-    """Windows of equal length that follow each other, as the user gave them.
+@dataclass(frozen=True, slots=True, repr=False)
+class Windows:
+    """Windows as the user gave them.
 
     They get a unit when `window` sees the event-time column: durations for timestamps, plain
     numbers for int64.
     """
 
-    size: Length
-    offset: Length = 0
+    said: str
+    make: Callable[..., Window]
+    given: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        offset = "" if self.offset == 0 else f", offset={self.offset!r}"
-        return f"tumbling({self.size!r}{offset})"
+        return self.said
 
 
-def tumbling(size: Length, offset: Length = 0) -> Tumbling:
+def _windows(name: str, make: Callable[..., Window], unnamed: str = "", **given: Any) -> Windows:
+    """Windows by what was given; `unnamed` need not be said by its name."""
+    shown = [repr(value) if key == unnamed else f"{key}={value!r}" for key, value in given.items()]
+    return Windows(f"{name}({', '.join(shown)})", make, given)
+
+
+def _by_length(name: str, make: Callable[..., Window], unnamed: str = "", **given: Any) -> Windows:
+    """The same, of lengths only: a typing error is best reported where it was typed."""
+    for value in given.values():
+        if isinstance(value, str):
+            duration(value)
+    return _windows(name, make, unnamed, **given)
+
+
+def tumbling(size: Length, offset: Length = 0, *, zone: str | None = None) -> Windows:
     """Windows [k * size + offset, (k + 1) * size + offset) for every whole number k.
 
-    >>> tumbling("1h"), tumbling(100)
-    (tumbling('1h'), tumbling(100))
+    Of weeks (from Monday), months, quarters and years, "1w", "1mo", "1q" and "1y", and of days in
+    a time zone, the windows are those of the calendar.
+
+    >>> tumbling("1h"), tumbling(100), tumbling("10s", offset="2s")
+    (tumbling('1h'), tumbling(100), tumbling('10s', offset='2s'))
+    >>> tumbling("1d", zone="Europe/Berlin")
+    tumbling('1d', zone='Europe/Berlin')
     """
-    for given in (size, offset):
-        if isinstance(given, str):
-            duration(given)  # a typing error is best reported where it was typed
-    return Tumbling(size, offset)
+    by_calendar = isinstance(size, str) and _CALENDAR.fullmatch(size) is not None
+    if zone is None and not by_calendar:
+        shifted = {} if offset == 0 else {"offset": offset}
+        return _by_length("tumbling", Tumbling.of, "size", size=size, **shifted)
+    if not isinstance(size, str) or offset != 0:
+        raise PipelineError(
+            f"tumbling({size!r}, offset={offset!r}): windows of the calendar have no offset",
+            site=caller_site(),
+            fix='write tumbling("1d", zone="Europe/Berlin")',
+        )
+    try:
+        named = {} if zone is None else {"zone": known_zone(zone)}
+        parse_every(size)
+    except ExpressionError as error:
+        raise PipelineError(error.what, site=caller_site(), fix=error.fix) from None
+    return _windows("tumbling", Calendar.of, "every", every=size, **named)
+
+
+def sliding(size: Length, every: Length, offset: Length = 0) -> Windows:
+    """Windows [k * every + offset, k * every + offset + size): a row is in several of them.
+
+    >>> sliding("10s", every="1s")
+    sliding('10s', every='1s')
+    """
+    shifted = {} if offset == 0 else {"offset": offset}
+    return _by_length("sliding", Sliding.of, "size", size=size, every=every, **shifted)
+
+
+def session(gap: Length) -> Windows:
+    """Windows by key that last as long as rows follow each other in less than `gap`.
+
+    A session is [its first row, its last row + gap); results have both, as `window_start` and
+    `window_end`.
+
+    >>> session(gap="30s")
+    session(gap='30s')
+    """
+    return _by_length("session", Session.of, gap=gap)

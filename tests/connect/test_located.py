@@ -79,11 +79,12 @@ def test_a_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(ParquetSink, "_writer", lambda self, path, schema: Full())
     out = tmp_path / "out"
     _, text = said(lambda: hr.read.memory({"n": [1]}).write.parquet(out, name="table"))
-    first, second = text.splitlines()
+    first, second, third = text.splitlines()
     assert first == (
         f"write.parquet 'table': parquet {out}: {out} cannot be written: No space left on device"
     )
     assert second.startswith(f"  at {Path(__file__).name}:")
+    assert third == "  fix: make room there, or write elsewhere"
     assert list(out.rglob("*")) == []
 
 

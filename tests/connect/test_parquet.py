@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.connect.data import read_all, tables
 
-from headrace.connect import files
+from headrace.connect import files, parquet_format
 from headrace.connect.parquet import ParquetSource
 from headrace.connect.parquet_format import ParquetRows
 from headrace.plan.connector import Source, Statistics, is_replayable
@@ -282,3 +282,25 @@ def test_after_close_there_are_no_rows_and_no_end(tmp_path):
 
 def test_it_travels(tmp_path):
     assert numbers(pickle.loads(pickle.dumps(write(tmp_path, [1, 2])))) == [1, 2]
+
+
+def test_columns_are_decoded_on_several_cores(tmp_path):
+    given = pa.table({name: list(range(1000)) for name in "abcd"})
+    source, before = write(tmp_path / "rows", given, group=100), pa.cpu_count()
+    parquet_format.decode_on(2)
+    try:
+        assert pa.cpu_count() == 2 and source.table().equals(given)
+    finally:
+        parquet_format.decode_on(1)
+        pa.set_cpu_count(before)
+
+
+def test_who_does_not_wait_gets_the_rows_of_the_next_file(tmp_path, monkeypatch):
+    """The end of a small file is not taken for a silence, after which engines would pause."""
+    monkeypatch.setattr(files, "GATHER_SECONDS", 60.0)
+    for number in range(5):
+        pq.write_table(pa.table({"n": [number, number]}), tmp_path / f"{number}.parquet")
+    reader = ParquetSource(tmp_path).open("files")
+    polled = [reader.poll(2, 0.0) for _ in range(6)]
+    assert [batch.rows is not None for batch in polled] == [True] * 5 + [False]
+    assert polled[-1].ended

@@ -12,10 +12,11 @@ from headrace.plan.build import PlainPythonWarning, source
 from headrace.plan.errors import PipelineError
 from headrace.plan.expressions import Call, Cast, Column
 from headrace.plan.functions import StateSpec
-from headrace.plan.nodes import FlatMap, Process, Project, TableJoin, Tumbling, WindowAggregate
+from headrace.plan.nodes import FlatMap, Process, Project, TableJoin, WindowAggregate
 from headrace.plan.schema import Field, Schema
 from headrace.plan.table import Table
 from headrace.plan.types import float64, int8, int32, int64, optional, string, timestamp
+from headrace.plan.windows.tumbling import Tumbling
 from headrace.stream import Stream, example
 from headrace.time import duration, tumbling
 

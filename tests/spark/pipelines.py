@@ -74,6 +74,18 @@ def averaged(source: hr.Stream) -> hr.Stream:
     return windows.agg(mean=hr.mean("value"), city=hr.max("city"))
 
 
+def slid(source: hr.Stream) -> hr.Stream:
+    """Windows that share panes, in halves."""
+    windows = clicks(source).key_by("city").window(hr.sliding(70, every=30))
+    return windows.agg(n=hr.count(), last=hr.last("user"), mean=hr.mean("value"))
+
+
+def visited(source: hr.Stream) -> hr.Stream:
+    """Sessions, of records that end one by one."""
+    windows = clicks(source).key_by("user").window(hr.session(12))
+    return windows.agg(n=hr.count(), total=hr.sum("value"), city=hr.first("city"))
+
+
 def processed(source: hr.Stream) -> hr.Stream:
     state = {"count": 0, "total": 0}
     return source.key_by("user").process(

@@ -1,6 +1,8 @@
 """`headrace bench spark` on few rows: every case is right and complete, verdicts are true."""
 
 import json
+import os
+import sys
 
 import pytest
 from rich.console import Console
@@ -8,13 +10,23 @@ from rich.console import Console
 from headrace.bench import report
 from headrace.bench.figure import Figure
 from headrace.bench.spark import command
+from headrace.bench.spark.bounded import SAIL
 from headrace.bench.spark.cases import CASES, MEASURED_BY, found_by
 from headrace.bench.spark.context import opened
 from headrace.cli import main
 
 PROMISED = {"figure", "value", "unit", "correct", "must_reach", "reached", "load_before"}
-QUICK = ("window_parquet", "etl_parquet", "keyed_aggregate", "tick")
-LONG = ("keyed_python", "python_udf", "python_chain", "large_state", "dataframe", "startup")
+QUICK = ("window_parquet", "etl_parquet", "keyed_aggregate", "tick", "bounded_keyed", "bounded_etl")
+RIVALS = ("rival_window", "rival_keyed", "rival_etl")
+LONG = (
+    "bounded_window",
+    "keyed_python",
+    "python_udf",
+    "python_chain",
+    "large_state",
+    "dataframe",
+    "startup",
+)
 
 
 def check(name, capsys, session):
@@ -48,8 +60,23 @@ def test_a_case_that_cannot_be_run_says_why(capsys, session):
     assert "kafka_json: " in shown([result])
 
 
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_rival_is_right_or_not_there(name, capsys, session, monkeypatch):
+    if SAIL in os.environ:
+        check(name, capsys, session)
+    monkeypatch.delenv(SAIL, raising=False)
+    (result,) = command.run([name], as_json=True, session=session)
+    assert "pip install pysail" in result["skipped"] and result["ratio"] is None
+
+
+def test_a_python_without_sail_is_told(session, monkeypatch):
+    monkeypatch.setenv(SAIL, sys.executable)
+    (result,) = command.run(["rival_etl"], scale=0.0001, as_json=True, session=session)
+    assert result["skipped"].startswith("Sail ended; ")
+
+
 def test_every_case_is_tested():
-    assert set(CASES) == {*QUICK, *LONG, "kafka_json"}
+    assert set(CASES) == {*QUICK, *LONG, *RIVALS, "kafka_json"}
     assert [measure.__name__ for measure in MEASURED_BY] == list(CASES)
 
 

@@ -42,6 +42,7 @@ def damages(content: bytes):
         at, bit = chance.randrange(len(content)), 1 << chance.randrange(8)
         yield content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :]
     yield from (b"", b"{}", b"null", content[: len(content) // 2], content + b"\0")
+    yield b"[" * 100_000  # deeper than Python reads
 
 
 def check_damages(path: Path, read):

@@ -22,8 +22,10 @@ def run(outputs, session, checkpoint, *, batches=None, **options):
 
 
 def outputs(source, keep):
-    """Three kinds of state; `keep` may add a filter."""
+    """Several kinds of state; `keep` may add a filter."""
     return [
+        pipelines.slid(keep(source)).write.collect(),
+        pipelines.visited(keep(source)).write.collect(),
         pipelines.counted(keep(source)).write.collect(),
         pipelines.processed(keep(source)).write.collect(),
         pipelines.recounted(keep(source)).write.collect(),
@@ -33,7 +35,7 @@ def outputs(source, keep):
 def test_other_shards_and_a_new_filter(session, tmp_path):
     """State goes to its new owners; what has no state may change."""
     source = hr.read.memory(pipelines.tables(450, 1, disorder=20)[0])
-    found = [[], [], []]
+    found = [[], [], [], [], []]
     changes = [
         (2, lambda stream: stream),
         (1, lambda stream: stream.filter(col("at") > -1000)),

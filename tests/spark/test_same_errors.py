@@ -1,4 +1,4 @@
-"""The same mistake is the same error on Spark as on one thread: type, text, notes."""
+"""The same mistake is the same error on every engine: type, text, notes."""
 
 import errno
 import re
@@ -14,13 +14,14 @@ import headrace as hr
 from headrace import col
 from headrace.connect.parquet_sink import ParquetSink
 from headrace.plan.errors import DataError, PipelineError
+from headrace.spark.errors import SparkError
 
 
 class FullDisk(ParquetSink):
     """Takes nothing."""
 
-    def write(self, rows, batch, attempt):
-        raise OSError(errno.ENOSPC, "No space left on device", "rows.parquet")
+    def _writer(self, path, schema):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path.parents[2]))
 
 
 def source():
@@ -69,16 +70,53 @@ def bad_rows_of_map_batches(folder):
     return given.write.null()
 
 
-CASES = [
-    bad_row,
-    bad_row_behind_a_key,
-    bad_expression,
-    bad_file,
-    bad_line,
-    file_without_a_column,
-    full_disk,
-    bad_rows_of_map_batches,
-]
+def bad_call_of_map_batches(folder):
+    def divided(rows):
+        return rows.num_rows // 0
+
+    return source().map_batches(divided, schema={"n": int}).write.null()
+
+
+def bad_pattern(folder):
+    text = hr.read.memory({"s": ["2026", "x"]})
+    return text.select(t=col("s").str.to_datetime("%Y")).write.null()
+
+
+def bad_time(folder):
+    rows = hr.read.memory({"n": [5, 4, 3]}).with_columns(t=col("n") * (1 << 62))
+    counted = rows.with_watermark("t", 0).key_by("n").window(hr.tumbling(10)).agg(k=hr.count())
+    return counted.write.null()
+
+
+def one_of_many(folder):
+    """Of the operators of a kernel only one is at fault."""
+    rows = source().with_columns(a=col("at").fill_null(0) + 1).filter(col("a") // 1 > 0)
+    rows = rows.map(reciprocal, output="r", columns=["at"], name="inverse")
+    return rows.with_columns(s=col("r") * 2.0).write.null()
+
+
+def one_of_many_behind_a_key(folder):
+    keyed = source().key_by("user")
+    made = keyed.process(picky, state={"n": 0}, output="n", columns=["value"])
+    return made.with_columns(m=100 // col("n")).write.null()
+
+
+CASES = {
+    bad_row: "map",
+    bad_row_behind_a_key: "process",
+    bad_expression: "select",
+    bad_file: "read.parquet",
+    bad_line: "read.json",
+    file_without_a_column: "read.parquet",
+    full_disk: "write.to",
+    bad_rows_of_map_batches: "map_batches",
+    bad_call_of_map_batches: "map_batches",
+    bad_pattern: "select",
+    bad_time: "with_watermark",
+    one_of_many: "map 'inverse'",
+    one_of_many_behind_a_key: "process",
+}
+ENGINES = ("node", "spark")
 
 
 def error_of(output, **options) -> tuple:
@@ -91,13 +129,18 @@ def error_of(output, **options) -> tuple:
 
 
 @pytest.mark.filterwarnings("ignore:.*GIL")
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_the_same_error(session, tmp_path, case):
+def test_the_same_error(session, tmp_path, case, engine):
     output = case(tmp_path)
     expected = error_of(output, engine="thread", compiled=False)
-    found = error_of(output, engine="spark", session=session, compiled=False, shards=1)
+    options = {"session": session, "shards": 1} if engine == "spark" else {"workers": 2}
+    found = error_of(output, engine=engine, compiled=False, **options)
     assert found == expected
-    assert "SQLSTATE" not in found[1] and "Spark" not in found[1]
+    said = "\n".join([found[1], *found[2]]).replace(str(tmp_path), "")
+    assert "SQLSTATE" not in said and "Spark" not in said
+    assert f"in operator {CASES[case]}\n" in said or said.startswith(f"{CASES[case]}: "), said
+    assert "  at test_same_errors.py:" in said and not re.search(r"\w_1\b", said)
 
 
 @pytest.mark.filterwarnings("ignore:.*GIL")
@@ -113,7 +156,7 @@ def test_what_cannot_be_sent(session, tmp_path):
     with pytest.raises(PipelineError) as caught:
         hr.run(made.write.null(), engine="spark", session=session, checkpoint=tmp_path / "c")
     said = str(caught.value)
-    assert "map_batches_1: 'lock', which guarded() uses" in said
+    assert "map_batches: 'lock', which guarded() uses" in said
     assert "at test_same_errors.py:" in said and "fix: make it inside" in said
     assert not list((tmp_path / "c").rglob("plan-*"))
 
@@ -124,3 +167,22 @@ def test_a_file_that_is_gone_is_named_whole(session, tmp_path):
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(DataError, match=str(tmp_path / "a.parquet")):
         hr.run(stream.write.null(), engine="spark", session=session)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["batch", "stream"])
+def test_an_error_of_spark(session, tmp_path, streams, capfd):
+    """Spark's own words, without its names for errors, states and the way that they took."""
+    session.range(5).write.parquet(str(tmp_path / "in"))
+    reader = session.readStream.schema("id bigint") if streams else session.read
+    rows = reader.parquet(str(tmp_path / "in")).selectExpr("cast(concat('a', id) as int) as n")
+    with pytest.raises(SparkError) as caught:
+        hr.run(hr.read.spark(rows).write.null(), engine="spark", session=session)
+    said = str(caught.value)
+    assert said.startswith("Spark: The value 'a") and "cannot be cast" in said
+    assert not re.search(r"SQLSTATE|\[[A-Z_]{3,}|Traceback|java", said)
+    assert "QueryContextLogger" not in capfd.readouterr().err
+    if not streams:
+        from pyspark.errors import PySparkException
+
+        with pytest.raises(PySparkException):  # what users do themselves is logged as ever
+            rows.collect()

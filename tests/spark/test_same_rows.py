@@ -35,6 +35,8 @@ def test_many_pipelines_in_one_query(session, shards):
         pipelines.exploded(source).write.collect(),
         pipelines.counted(source).write.collect(),
         pipelines.averaged(single).write.collect(),
+        pipelines.slid(single).write.collect(),
+        pipelines.visited(single).write.collect(),
         pipelines.processed(single).write.collect(),
         pipelines.recounted(source).write.collect(),
     ]
@@ -53,6 +55,8 @@ def test_compiled(session):
     source = hr.read.memory(pipelines.tables(4000, 1, disorder=30))
     outputs = [
         pipelines.counted(source).write.collect(),
+        pipelines.slid(source).write.collect(),
+        pipelines.visited(source).write.collect(),
         pipelines.processed(source).write.collect(),
     ]
     check(outputs, session, compiled=True, shards=2, batch_rows=1000)

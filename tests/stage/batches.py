@@ -14,7 +14,7 @@ from headrace.stage.blocks.arrow import Feed
 from headrace.stage.blocks.block import Block, Layout
 from headrace.stage.memory.records import interpreted
 
-LIVES = ["compiled", "interpreted"]
+MODES = ["compiled", "interpreted"]
 COMPILED = {
     arrow: ["fill_block", "fill_table", "text_size", "write_text"],
     blocks: ["start_block_at", "all_within", "gather_rows", "partition_rows", "copy_stamps"],

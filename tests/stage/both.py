@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from headrace.stage.memory.modes import interpreted
 
-LIVES = [lambda f: f, interpreted]
-mode = pytest.mark.parametrize("mode", LIVES, ids=["compiled", "interpreted"])
+MODES = [lambda f: f, interpreted]
+mode = pytest.mark.parametrize("mode", MODES, ids=["compiled", "interpreted"])
 
 CHARACTERS = st.one_of(
     st.sampled_from("aAbB0 \0é߀ßΣσ一😀\U0010ffff"), st.characters(exclude_categories=["Cs"])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stage.batches import LIVES, assert_same, batches, filled, mode
+from tests.stage.batches import MODES, assert_same, batches, filled, mode
 
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
@@ -21,7 +21,7 @@ from headrace.stage.memory.records import interpreted
 # ---- in and out ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", MODES)
 @given(batches(), st.integers(1, 100))
 def test_arrow_round_trip_in_pieces(name, made, capacity):
     layout, batch, wanted = made
@@ -144,7 +144,7 @@ def with_garbage_under_null(kind):
     return pa.Array.from_buffers(kind, 3, [bitmap, *source.buffers()[1:]])
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", MODES)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), "views", "codes"])
 def test_what_lies_under_a_null_is_not_read(name, kind):
     with mode(name):
@@ -191,7 +191,7 @@ def test_bitmaps_at_the_end_of_a_page(first, count):
     assert found.to_pylist() == [True if bit else None for bit in drawn[first:]]
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", MODES)
 def test_bits_to_bytes(name):
     expand = interpreted(expand_bits) if name == "interpreted" else expand_bits
     drawn = np.random.default_rng(1).integers(0, 2, 80, np.uint8)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.stage.batches import LIVES, assert_same, batches, filled, mode
+from tests.stage.batches import MODES, assert_same, batches, filled, mode
 
 from headrace.plan.schema import Schema
 from headrace.plan.types import SCALARS, optional
@@ -20,7 +20,7 @@ from headrace.stage.strings.heap import Heap, take
 # ---- blocks --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", MODES)
 def test_columns_lie_on_lines_and_apart(name):
     schema = Schema.of({n: optional(kind) for n, kind in SCALARS.items()})
     layout = Layout.of(schema)
@@ -101,7 +101,7 @@ def test_a_filled_block_forgets_what_it_held():
 # ---- rows from block to block --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", MODES)
 @given(batches(), st.data())
 def test_gather(name, made, data):
     layout, batch, wanted = made
@@ -116,7 +116,7 @@ def test_gather(name, made, data):
         assert_same(to_arrow(target), wanted.take(pa.array(picks[0] + picks[1], pa.int32())))
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", MODES)
 @given(batches(), st.integers(1, 9), st.data())
 def test_scatter(name, made, count, data):
     layout, batch, wanted = made
@@ -133,7 +133,7 @@ def test_scatter(name, made, count, data):
             assert part.record.watermark == 7
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", MODES)
 def test_rows_that_are_not_there(name):
     layout = Layout.of(Schema.of({"n": int}))
     block, target = filled(layout, pa.record_batch({"n": [1, 2, 3]})), Block.allocate(layout, 3)

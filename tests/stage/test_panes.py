@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stage.both import mode
 
-import headrace as hr
 from headrace.plan.types import int64
 from headrace.stage.generate.stores import StoreLayout
 from headrace.stage.memory.records import array, i64
@@ -34,7 +33,7 @@ class Windows:
 
     def __init__(self, mode):
         entry = store_functions(LAYOUT, None, compiled=False).entry
-        self.real = OpenWindows(entry, hr.tumbling(SIZE), keeps_text=False)
+        self.real = OpenWindows(entry, keeps_text=False)
         self.panes, self.records = self.real.panes, {}
         names = (find_pane, lacks_pane, open_pane, closed_panes)
         names += (panes_with, empty_panes, close_panes, grow_panes, trim_panes)
@@ -44,7 +43,7 @@ class Windows:
         if start not in self.records:
             if self.do["lacks_pane"](self.panes):
                 self.do["grow_panes"](self.panes)
-            self.do["open_pane"](self.panes, start)
+            self.do["open_pane"](self.panes, start, start + SIZE, start + SIZE)
             self.records[start] = 0
         store = Store(self.do["find_pane"](self.panes, start))
         store.count += records

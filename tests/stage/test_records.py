@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.errors import TypingError
-from tests.stage.both import LIVES, mode
+from tests.stage.both import MODES, mode
 
 from headrace.stage.memory.atomics import (
     cas,
@@ -160,14 +160,14 @@ def integers(bits):
         st.floats(width=32, allow_nan=False), st.floats(allow_nan=False), st.booleans(),
     )
 )  # fmt: skip
-def test_lives_read_what_the_other_wrote(values):
+def test_modes_read_what_the_other_wrote(values):
     expected = (*values, values[2], values[6], values[7])
     for write in (write_all, interpreted(write_all)):
         for read in (read_all, interpreted(read_all)):
             numbers = Numbers.allocate()
             write(numbers, *values)
             assert read(numbers) == expected
-            for alive in LIVES:
+            for alive in MODES:
                 assert alive(forget)(numbers) is True
                 assert read(numbers)[8:] == (values[2], None, None)
 
@@ -230,7 +230,7 @@ def test_typed_memory():
     address = buffer.ctypes.data
     for name, items in ARRAYS.items():
         write, kind = writer(items), KINDS[name]
-        for alive in LIVES:
+        for alive in MODES:
             buffer[:] = 0
             value = name == "flag" or 7
             assert alive(write)(address, value) == value

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stage.both import mode
 
-import headrace as hr
 from headrace.plan.types import int64, string
 from headrace.stage.generate.stores import StoreLayout
-from headrace.stage.keyed_store import KeyedStore
+from headrace.stage.keyed_store import KeyedStore, by_host
 from headrace.stage.memory.records import LINE
-from headrace.stage.room import charge, give_memory, take_memory
+from headrace.stage.panes import take_spare
+from headrace.stage.room import charge, give_memory, grow_panes, take_memory
 from headrace.stage.store import Account
 from headrace.stage.tables import store_functions
 from headrace.stage.windows import OpenWindows
@@ -67,9 +67,11 @@ def test_a_store_gives_everything_back():
 def test_windows_give_everything_back():
     account = Account.allocate()
     entry = store_functions(LAYOUT, None, False).entry
-    windows = OpenWindows(entry, hr.tumbling(10), keeps_text=True, account=account.address)
+    windows = OpenWindows(entry, keeps_text=True, account=account.address)
     for n in range(50):
-        windows.open(10 * n)
+        windows.open(10 * n, 10 * n + 10, 10 * n + 10)
+    by_host(grow_panes)(windows.panes)
+    windows.panes.gathered = by_host(take_spare)(windows.panes)  # as in the middle of a window
     used = account.used
     windows.close([10 * n for n in range(45)])
     assert account.used < used and len(windows.stores) == 5

@@ -14,7 +14,7 @@ from headrace.stage.strings.hashing import hash_int
 from headrace.stage.tables import store_functions
 
 LAYOUT = StoreLayout("kept", (optional(string), int64), (("total", float64), ("note", string)))
-LIVES = pytest.mark.parametrize("compiled", [True, False])
+MODES = pytest.mark.parametrize("compiled", [True, False])
 
 
 def batch(rows):
@@ -28,7 +28,7 @@ words = st.one_of(st.none(), st.text(max_size=30))
 entries = st.tuples(words, st.integers(-5, 5), st.floats(allow_nan=False), st.text(max_size=40))
 
 
-@LIVES
+@MODES
 @settings(max_examples=40)
 @given(pushes=st.lists(st.lists(entries, max_size=120), max_size=4))
 def test_the_last_value_of_a_key_is_kept_in_order_of_arrival(compiled, pushes):
@@ -45,7 +45,7 @@ def test_the_last_value_of_a_key_is_kept_in_order_of_arrival(compiled, pushes):
     assert len(set(hashes.tolist())) == len(expected)
 
 
-@LIVES
+@MODES
 def test_a_repeated_key_is_named(compiled):
     functions = store_functions(LAYOUT, None, compiled)
     columns = functions.columns(("k", "n"), ("total", "note"))

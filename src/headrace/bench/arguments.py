@@ -24,6 +24,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_chain(kinds)
     _add_node(kinds)
     _add_stage(kinds)
+    _add_operators(kinds)
     _add_spark(kinds)
     _add_policies(kinds)
     _add_surface(kinds)
@@ -89,6 +90,12 @@ def _known(what: str, names: Callable[[], Iterable[str]]) -> Callable[[str], lis
 
 def _stage_figures() -> Iterable[str]:
     from .stage import FIGURES
+
+    return FIGURES
+
+
+def _operators_figures() -> Iterable[str]:
+    from .operators import FIGURES
 
     return FIGURES
 
@@ -291,6 +298,23 @@ def _stage(options: argparse.Namespace) -> list[dict[str, Any]]:
     return stage.run(options.only, settings=settings, **_shown(options))
 
 
+def _add_operators(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = "kinds of windows on the node engine, as ratios to simpler ones"
+    operators = _add_suite(
+        kinds, "operators", says, what="figure", names=_operators_figures, command=_operators
+    )
+    operators.add_argument("--rows", type=count, help="rows of each figure (default: its own)")
+    operators.add_argument("--repeat", type=count, default=5, help="timed rounds (default: 5)")
+    operators.add_argument("--workers", type=count, default=2, help="threads (default: 2)")
+
+
+def _operators(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from . import operators
+
+    settings = operators.Settings(options.rows, options.repeat, options.workers)
+    return operators.run(options.only, settings=settings, **_shown(options))
+
+
 def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
     says = "pipelines on Spark, as ratios to Spark's own ways"
     spark = _add_suite(kinds, "spark", says, what="case", names=_spark_cases, command=_spark)
@@ -301,12 +325,14 @@ def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
         metavar="F",
         help="so many times the rows of each case (default: 1)",
     )
+    spark.add_argument("--plain", action="store_true", help="files without dictionaries")
 
 
 def _spark(options: argparse.Namespace) -> list[dict[str, Any]]:
     from .spark import command
 
-    return command.run(options.only, scale=options.rows_scale, **_shown(options))
+    given = {"scale": options.rows_scale, "dictionaries": not options.plain}
+    return command.run(options.only, **given, **_shown(options))
 
 
 def _add_surface(kinds: Commands[argparse.ArgumentParser]) -> None:

@@ -26,17 +26,17 @@ def check_places(sinks: Iterable[Sink]) -> None:
 
     Batches of a job have one name for all its sinks, and what has a name is published once.
     """
-    seen: dict[str, str] = {}
+    seen: dict[str, Sink] = {}
     for node in sinks:
         place = str(node.connector)
         if isinstance(node.connector, StagedSink) and place in seen:
             raise PipelineError(
-                f"{place} is written to by {seen[place]!r}, too",
-                operator=node.name,
+                f"{place} is written to at {seen[place].site!r}, too",
+                operator=node.written,
                 site=node.site,
                 fix="give each its own place, or make one stream of both with union",
             )
-        seen[place] = node.name
+        seen[place] = node
 
 
 class Delivery:

@@ -149,6 +149,7 @@ class FileSource(Located):
     """
 
     replayable = True
+    bounded = True
 
     def __init__(self, path: str | os.PathLike[str], form: Format, *, schema: Any = None) -> None:
         self._path, self._format = local_path(path), form
@@ -350,7 +351,8 @@ class FileReader(Located):
         """The next rows, of a piece or of several small ones; looks `timeout` seconds for them."""
         if self._failed is not None:
             raise self._failed
-        piece = self._next(time.monotonic() + timeout)
+        # Behind the end of a file there is a next one: who does not wait gets its rows, too.
+        piece = self._next(time.monotonic() + max(timeout, GATHER_SECONDS))
         if self._closed.is_set():
             self._pieces.close()
             return Batch(None, self._position)

@@ -37,6 +37,7 @@ class MemorySource:
     """
 
     replayable = True
+    bounded = True
 
     def __init__(self, data: Any, *, schema: Any = None) -> None:
         given = None if schema is None else Schema.of(schema)

@@ -21,6 +21,21 @@ FIRST_ROWS = 64  # of a row group: they tell how long its texts are
 MOST_TEXTS = 8192  # rows with texts that are decoded at once, however short the first ones are
 
 
+_cores = 1  # that a reader decodes columns on
+
+
+def decode_on(cores: int) -> None:
+    """Let the readers of this process decode columns on so many cores.
+
+    Engines have as many readers as cores, each on one; a process of which there is one for several
+    cores (a task of Spark with spark.task.cpus) uses them all.
+    """
+    global _cores
+    if cores != _cores:
+        _cores = cores
+        pa.set_cpu_count(cores)
+
+
 class ParquetFormat:
     """Parquet files; one without a valid footer is still being written."""
 
@@ -92,7 +107,7 @@ class ParquetRows(ParquetContent):
     def _read(self, group: int, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         # Arrow makes room for all rows that it is asked for, be there few or many of them.
         rows = max(1, min(rows, self._group_rows[group]))
-        return self.file.iter_batches(rows, [group], names, use_threads=False)
+        return self.file.iter_batches(rows, [group], names, use_threads=_cores > 1)
 
     def _may_match(self, selection: Selection, group: int) -> bool:
         """May a row group have rows that the predicate keeps?"""

@@ -7,7 +7,7 @@ fail is used: a row left out here would not raise the error that it raises in th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,8 +51,17 @@ class Range:
     nulls: int | None = None
 
 
-def usable(predicate: Expression | None, schema: Schema) -> Expression | None:
+# Does a comparison of a column, by its name, with a constant mean the same elsewhere?
+Alike = Callable[[str, str, Literal], bool]
+
+
+def usable(
+    predicate: Expression | None, schema: Schema, alike: Alike | None = None
+) -> Expression | None:
     """The part of a predicate that rows may be left out by; None where there is none.
+
+    alike: says of a comparison (or of one of the choices of `is_in`) whether it can be used;
+    without it, whether Arrow and Python compare as a stage does.
 
     >>> from headrace.plan.types import int64
     >>> less = Binary("<", Column("a"), Literal(3, int64))
@@ -65,31 +74,34 @@ def usable(predicate: Expression | None, schema: Schema) -> Expression | None:
     """
     if predicate is None or can_fail(predicate, schema):
         return None
-    return _translatable(predicate, schema)
+    return _translatable(predicate, alike or _in_arrow(schema))
 
 
-def _translatable(expression: Expression, schema: Schema) -> Expression | None:
+def _in_arrow(schema: Schema) -> Alike:
+    return lambda op, name, constant: compares_alike(constant, schema[name])
+
+
+def _translatable(expression: Expression, alike: Alike) -> Expression | None:
     """The expression, or something that is true wherever it is true."""
     match expression:
         case Binary("&", left, right):
-            one, other = _translatable(left, schema), _translatable(right, schema)
+            one, other = _translatable(left, alike), _translatable(right, alike)
             return Binary("&", one, other) if one and other else one or other
         case Binary("|", left, right):
-            one, other = _translatable(left, schema), _translatable(right, schema)
+            one, other = _translatable(left, alike), _translatable(right, alike)
             return Binary("|", one, other) if one and other else None
         case Binary(op, Literal() as constant, Column() as column) if op in COMPARISONS:
-            return _translatable(Binary(_MIRRORED[op], column, constant), schema)
+            return _translatable(Binary(_MIRRORED[op], column, constant), alike)
         case Binary(op, Column(name), Literal() as constant) if op in COMPARISONS:
-            return expression if _compares_alike(constant, schema[name]) else None
+            return expression if alike(op, name, constant) else None
         case IsIn(Column(name), choices) if choices:
-            alike = all(_compares_alike(choice, schema[name]) for choice in choices)
-            return expression if alike else None
+            return expression if all(alike("==", name, each) for each in choices) else None
         case IsNull(Column()) | Unary("~", IsNull(Column())) | Column():
             return expression
     return None
 
 
-def _compares_alike(constant: Literal, kind: DataType) -> bool:
+def compares_alike(constant: Literal, kind: DataType) -> bool:
     """Does the constant compare with a column in Arrow and in Python just as it does in a stage?
 
     Null and NaN do not, nor do integers and floats of sizes at which floats skip integers.

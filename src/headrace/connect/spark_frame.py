@@ -13,6 +13,7 @@ from headrace.plan.schema import Field, Schema, said_of_types, schema_of_arrow
 
 from .arrow import conform, said_of_unread
 from .memory import MemoryReader
+from .spark_filter import as_column, handed_over, quoted
 
 CHANNEL = "rows"  # the only one: the rows of a DataFrame have no order that time could follow
 
@@ -65,20 +66,26 @@ class SparkFrame:
         columns: Sequence[str] | None = None,
         predicate: Expression | None = None,
     ) -> MemoryReader:
-        """Collect a batch DataFrame; a predicate is left to others."""
+        """Collect a batch DataFrame: at least the rows for which the predicate is true."""
         if self.is_streaming:
             raise DataError(
                 "a streaming DataFrame is read by Spark alone\n"
                 '  fix: run the pipeline with engine="spark"'
             )
         names = self._schema.names if columns is None else tuple(columns)
-        rows = conform(self.selected(names).toArrow(), self._schema.select(names))
+        rows = conform(self.selected(names, predicate).toArrow(), self._schema.select(names))
         return MemoryReader(rows, start or 0, rows.num_rows if stop is None else stop)
 
-    def selected(self, names: Sequence[str]) -> Any:
-        """The DataFrame with only these columns; with none, one of them still counts the rows."""
-        chosen = names or self._schema.names[:1]
-        return self.frame.select(*(f"`{name.replace('`', '``')}`" for name in chosen))
+    def handed(self, predicate: Expression | None) -> Expression | None:
+        """The part of a predicate that Spark filters by, so that its readers can use it."""
+        return handed_over(predicate, self._schema, self.frame)
+
+    def selected(self, names: Sequence[str], predicate: Expression | None = None) -> Any:
+        """The DataFrame with only these columns, and without rows for which Spark can tell that
+        the predicate is not true. With no columns, one of them still counts the rows."""
+        chosen, handed = names or self._schema.names[:1], self.handed(predicate)
+        rows = self.frame if handed is None else self.frame.filter(as_column(handed))
+        return rows.select(*map(quoted, chosen))
 
     def committed(self, channel: str, position: Any) -> None:
         """Nothing to do: Spark tells the DataFrame's sources."""

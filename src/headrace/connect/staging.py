@@ -7,6 +7,7 @@ is up to the sink.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 import threading
@@ -30,6 +31,7 @@ GROUP_ROWS = 131_072
 GROUP_BYTES = 64 << 20
 DAY = 86_400.0
 MODES = ("append", "overwrite", "error")
+FULL = (errno.ENOSPC, errno.EDQUOT)
 TRIES = 100
 
 Message = dict[str, Any]  # {"attempt": its name, "rows": how many it had staged by then}
@@ -208,7 +210,8 @@ class StagedSink(Located):
         except OSError as error:
             said = os.strerror(error.errno) if error.errno else str(error)
             where = whole_path(error.filename or self._path)
-            raise DataError(f"{self}: {where} cannot be written: {said}") from None
+            hint = "\n  fix: make room there, or write elsewhere" if error.errno in FULL else ""
+            raise DataError(f"{self}: {where} cannot be written: {said}{hint}") from None
 
     def _is_same(self, batch: str, end: str) -> bool:
         """Was this batch published before? Another one of its name is a DataError."""

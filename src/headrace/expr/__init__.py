@@ -11,7 +11,7 @@ An expression computes nothing by itself: `filter`, `select`, `with_columns` and
 
 from __future__ import annotations
 
-from .aggregates import Agg, count, max_, mean, min_, sum_
+from .aggregates import Agg, aggregate, count, first, last, max_, mean, min_, stddev, sum_, variance
 from .combine import (
     Case,
     Cases,
@@ -37,15 +37,18 @@ __all__ = [
     "Strings",
     "Times",
     "Udf",
+    "aggregate",
     "as_node",
     "coalesce",
     "col",
     "concat",
     "count",
+    "first",
     "from_millis",
     "from_seconds",
     "greatest",
     "hash_",
+    "last",
     "least",
     "lit",
     "max_",
@@ -53,7 +56,9 @@ __all__ = [
     "min_",
     "named_nodes",
     "plain",
+    "stddev",
     "sum_",
     "udf",
+    "variance",
     "when",
 ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ..plan.aggregates.custom import TYPES, Custom
 from ..plan.errors import PipelineError
 from ..plan.expressions import Aggregate
+from .functions import plain
 from .values import Expr, column_or_name, mistake
 
 
@@ -78,3 +81,77 @@ def max_(of: Expr | str) -> Agg:
     Agg(max(price))
     """
     return Agg(Aggregate("max", column_or_name(of)))
+
+
+def first(of: Expr | str) -> Agg:
+    """The first value that is not null, by event time; of equal times, by the order of rows.
+
+    >>> first("price")
+    Agg(first(price))
+    """
+    return Agg(Aggregate("first", column_or_name(of)))
+
+
+def last(of: Expr | str) -> Agg:
+    """The last value that is not null, by event time; of equal times, by the order of rows.
+
+    >>> last("price")
+    Agg(last(price))
+    """
+    return Agg(Aggregate("last", column_or_name(of)))
+
+
+def variance(of: Expr | str, ddof: int = 1) -> Agg:
+    """The variance of the values that are not null; null where there are no more than `ddof`.
+
+    >>> variance("price")
+    Agg(variance(price, 1))
+    """
+    return Agg(Aggregate("variance", column_or_name(of), _ddof(ddof)))
+
+
+def stddev(of: Expr | str, ddof: int = 1) -> Agg:
+    """The standard deviation of the values that are not null: the root of `variance`.
+
+    >>> stddev("price", ddof=0)
+    Agg(stddev(price, 0))
+    """
+    return Agg(Aggregate("stddev", column_or_name(of), _ddof(ddof)))
+
+
+def aggregate(
+    *,
+    init: tuple[bool | int | float, ...],
+    add: Callable[..., Any],
+    merge: Callable[..., Any],
+    result: Callable[..., Any],
+) -> Callable[[Expr | str], Agg]:
+    """An aggregate of your own, of compiled functions over a state of a few numbers.
+
+    init: the state before the first value. add(*state, value): the state with a value that is not
+    null. merge(*state, *other): that of two parts together. result(*state): the result.
+
+    >>> product = aggregate(
+    ...     init=(1,), add=lambda p, x: p * x, merge=lambda p, q: p * q, result=lambda p: p
+    ... )
+    >>> product("factor")
+    Agg(user(factor, add of lambda))
+    """
+    for value in init:
+        if type(value) not in TYPES:
+            raise mistake(f"init={init!r}: {value!r} is not a number", "init=(0, 0.0)")
+    if not init:
+        raise mistake("init=(): an aggregate keeps something", "init=(0, 0.0)")
+    for function in (add, merge, result):
+        if not callable(function):
+            raise mistake(f"{function!r} is not a function", "def add(total, value): ...")
+    name = getattr(add, "__name__", "add")
+    said = f"add of {'lambda' if name == '<lambda>' else name}"
+    custom = Custom(said, tuple(init), plain(add), plain(merge), plain(result))
+    return lambda of: Agg(Aggregate("user", column_or_name(of), custom))
+
+
+def _ddof(given: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise mistake(f"ddof={given!r} is not a number from 0 on", "1 for a sample, 0 for all")
+    return given

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from ..plan.errors import PipelineError
 from ..plan.expressions import UnboundCall
+from ..plan.functions import Function
 from ..plan.site import caller_site
 from ..plan.types import DataType
 from .values import Expr, as_node, mistake, type_from
@@ -94,3 +95,13 @@ def plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+def check_function(
+    callable: Callable[..., Any], inputs: Sequence[DataType], **options: Any
+) -> Function:
+    """Check a user function with the compiler, which is loaded only when there is one to check."""
+    from ..stage.functions.checking import check
+
+    checked: Function = check(callable, inputs, **options)
+    return checked

@@ -33,7 +33,7 @@ class Times:
         return f"{self.of!r}.dt"
 
     def _part(self, name: str, zone: str | None) -> Expr:
-        return Expr(Builtin(name, (self.of.node,), _zone(zone)))
+        return Expr(Builtin(name, (self.of.node,), known_zone(zone)))
 
     def year(self, *, zone: str | None = None) -> Expr:
         """The year.
@@ -166,7 +166,7 @@ class Times:
             parse_every(every if isinstance(every, str) else "")
         except ExpressionError as error:
             raise mistake(f"truncate({every!r}): {error.what}", error.fix) from None
-        return Expr(Builtin("truncate", (self.of.node, as_node(every)), _zone(zone)))
+        return Expr(Builtin("truncate", (self.of.node, as_node(every)), known_zone(zone)))
 
     def epoch(self, unit: str = "us") -> Expr:
         """The number of "s", "ms" or "us" since 1970, rounded down.
@@ -249,7 +249,8 @@ class Times:
         return Expr(Builtin("total", (self.of.node, as_node(MICROSECONDS[unit]))))
 
 
-def _zone(name: Any) -> str:
+def known_zone(name: Any) -> str:
+    """The name of a time zone as expressions have it: "" for UTC."""
     if name is None or name == "UTC":
         return ""
     from zoneinfo import ZoneInfo, available_timezones

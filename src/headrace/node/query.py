@@ -276,9 +276,12 @@ class Query:
             channel = SplitRecord(operator.run.task).channel
             self._channels[operator.stage].all[channel].explain()
         kernel = operator.kernel
-        kernel.block = self._view(operator.run.slice.block)
+        failed = kernel.compiled_advance
+        if not kernel.is_firing:
+            kernel.block = self._view(operator.run.slice.block)
+            failed = kernel.compiled_rows
         try:
-            kernel.compiled_rows(kernel.task.address)
+            failed(kernel.task.address)
         except Exception as error:
             explain_failure(kernel, error)
         raise AssertionError("a row that failed did not fail again")

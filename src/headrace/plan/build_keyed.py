@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from .aggregates.kinds import kind_of
 from .bind import FunctionChecker, bind
 from .checks import Place
 from .derive import time_expression
 from .durations import in_units_of
 from .errors import PipelineError
-from .expression_types import ExpressionError, aggregate_type
-from .expressions import Aggregate
-from .nodes import KeyBy, Late, MapBatches, Node, Tumbling, Union, Watermark, WindowAggregate, walk
+from .expression_types import ExpressionError, aggregate_type, type_of
+from .expressions import Aggregate, Column
+from .nodes import KeyBy, Late, MapBatches, Node, Union, Watermark, WindowAggregate, walk
 from .schema import Field, Schema
 from .types import DataType
-
-WINDOW_START = "window_start"
+from .windows.base import Window
 
 
 def key_by(node: Node, columns: Sequence[str], name: str | None = None) -> KeyBy:
@@ -82,16 +83,17 @@ def _length(given: Any, time: DataType, what: str, place: Place) -> int:
         raise place.error(error.what, error.fix) from None
 
 
-def window(node: Node, size: Any, offset: Any, name: str | None = None) -> Tumbling:
-    """Check a tumbling window against the event-time column of a stream."""
+def window(
+    node: Node, make: Callable[..., Window], given: Mapping[str, Any], name: str | None = None
+) -> Window:
+    """Check windows against the event-time column of a stream."""
     place = Place("window", name)
     if node.time is None:
         raise place.error(*_why_no_time(node))
-    kind = node.schema[node.time]
-    length = _length(size, kind, "size", place)
-    if length <= 0:
-        raise place.error(f"the size {size!r} is not positive", "give a longer window")
-    return Tumbling(length, _length(offset, kind, "offset", place) % length)
+    try:
+        return make(node.schema[node.time], **given)
+    except ExpressionError as error:
+        raise place.error(error.what, error.fix) from None
 
 
 def _why_no_time(node: Node) -> tuple[str, str]:
@@ -126,35 +128,34 @@ def _why_no_time(node: Node) -> tuple[str, str]:
 
 def aggregate(
     node: Node,
-    window: Tumbling,
+    window: Window,
     aggregates: Sequence[tuple[str, Aggregate]],
     check: FunctionChecker,
     reproducible: bool = True,
     name: str | None = None,
 ) -> WindowAggregate:
-    """Aggregates by key and window: the key columns, `window_start`, then the aggregates."""
+    """Aggregates by key and window: the key columns, those of the window, then the aggregates."""
     place = Place("agg", name)
     if not aggregates:
         raise place.error("no aggregate is given", "agg(rows=hr.count())")
     if not isinstance(reproducible, bool):
         raise place.error(f"reproducible={reproducible!r} is not True or False")
-    assert node.time is not None  # `window` has made sure
-    bound = tuple(
-        (name, _bound_aggregate(made, node.schema, place, check)) for name, made in aggregates
-    )
-    start = Field(WINDOW_START, node.schema[node.time].required)
+    bound = tuple((name, _bound_aggregate(made, node, place, check)) for name, made in aggregates)
     fields = [Field(column, node.schema[column]) for column in node.key]
-    fields += [start, *(_aggregate_field(n, made, node.schema, place) for n, made in bound)]
-    schema = place.schema(
-        fields, f"the result has the key columns and {WINDOW_START!r}: use another name"
-    )
+    if window.columns:
+        assert node.time is not None  # `window` has made sure
+        time = node.schema[node.time].required
+        fields += [Field(column, time) for column in window.columns]
+    fields += [_aggregate_field(n, made, node.schema, place) for n, made in bound]
+    said = " and ".join(["the key columns", *map(repr, window.columns)])
+    schema = place.schema(fields, f"the result has {said}: use another name")
     return WindowAggregate(
         (node,),
         schema,
         place.name,
         site=place.site,
         key=node.key,
-        time=WINDOW_START,
+        time=window.time,
         window=window,
         aggregates=bound,
         reproducible=reproducible,
@@ -163,11 +164,28 @@ def aggregate(
 
 
 def _bound_aggregate(
-    made: Aggregate, schema: Schema, place: Place, check: FunctionChecker
+    made: Aggregate, node: Node, place: Place, check: FunctionChecker
 ) -> Aggregate:
     if made.operand is None:
         return made
-    return Aggregate(made.kind, bind(made.operand, schema, place.operator, place.site, check))
+    operand = bind(made.operand, node.schema, place.operator, place.site, check)
+
+    def checked(function: Callable[..., Any], inputs: Sequence[DataType], **options: Any) -> Any:
+        site = place.site
+        return check(
+            function, inputs, operator=place.operator, site=site, generator=False, **options
+        )
+
+    try:
+        argument = kind_of(made).bind(type_of(operand, node.schema), checked)
+    except ExpressionError as error:
+        raise place.error(error.what, error.fix) from None
+    made = replace(made, operand=operand, argument=argument)
+    if not kind_of(made).needs_time:
+        return made
+    if node.time is None:
+        raise place.error(f"{made} goes by event time, and there is none", _why_no_time(node)[1])
+    return replace(made, time=Column(node.time))
 
 
 def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -> Field:

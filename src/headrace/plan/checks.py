@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .errors import PipelineError, UnreadColumnsWarning
@@ -32,6 +33,7 @@ class Place:
                     f"give a mapping: .{kind}({{'name': ...}})",
                 )
             self.operator, self.name = f"{kind} {name!r}", name
+        self.site = replace(self.site, operator=self.operator)
 
     def error(self, what: str, fix: str = "") -> PipelineError:
         """What is wrong here, and how to fix it."""

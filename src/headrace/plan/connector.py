@@ -117,6 +117,14 @@ def is_unordered(source: Source) -> bool:
     return bool(getattr(source, "unordered", False))
 
 
+def is_bounded(source: Source) -> bool:
+    """Does every channel end, with rows that are all there already?
+
+    A source says so with an attribute `bounded = True`.
+    """
+    return bool(getattr(source, "bounded", False))
+
+
 @runtime_checkable
 class Statistics(Protocol):
     """What a source may know besides: a maximum without reading all rows for it."""

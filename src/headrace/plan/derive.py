@@ -84,7 +84,7 @@ def _derive(node: Node, made: Expression, column: str) -> list[tuple[Source, Exp
 def _underivable(node: Node, column: str, why: str, fix: str) -> PipelineError:
     return PipelineError(
         f"the event time {column!r} cannot be computed from the source's columns: {why}",
-        operator=f"{node.kind} {node.name!r}" if node.name else node.kind,
+        operator=node.written,
         site=node.site,
         fix=fix,
     )

@@ -11,6 +11,7 @@ import numpy as np
 from .errors import ExpressionError
 from .types import DataType, int64
 
+DAY = 86_400_000_000  # microseconds
 _UNITS = {
     "us": 1,
     "µs": 1,
@@ -20,7 +21,7 @@ _UNITS = {
     "m": 60_000_000,
     "min": 60_000_000,
     "h": 3_600_000_000,
-    "d": 86_400_000_000,
+    "d": DAY,
 }
 _WRITTEN = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([a-zµ]+)\s*")
 _FIX = 'write "500ms", "10s", "5 min", "1h" or "1d", or give a timedelta'
@@ -104,4 +105,16 @@ def in_units_of(given: Any, time: DataType, what: str) -> int:
         )
     if abs(length) > int64.integer_range[1] // 4:
         raise ExpressionError(f"the {what} {given!r} is too long")
+    return length
+
+
+def positive_length(given: Any, time: DataType, what: str) -> int:
+    """The same for a length that is longer than nothing.
+
+    >>> positive_length("1s", DataType("timestamp"), "size")
+    1000000
+    """
+    length = in_units_of(given, time, what)
+    if length <= 0:
+        raise ExpressionError(f"the {what} {given!r} is not positive", "give a longer one")
     return length

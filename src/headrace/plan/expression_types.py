@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .aggregates.kinds import kind_of
 from .builtins import DURATION as DURATION
 from .builtins import builtin_can_fail, builtin_type
 from .errors import ExpressionError as ExpressionError
@@ -237,21 +238,14 @@ def aggregate_type(aggregate: Aggregate, schema: Schema) -> DataType:
     >>> aggregate_type(Aggregate("mean", Column("a")), Schema.of({"a": int}))
     float64
     """
-    if aggregate.operand is None:
-        return int64
-    kind = type_of(aggregate.operand, schema)
-    if aggregate.kind == "count":
-        return int64
-    if aggregate.kind in ("sum", "mean") and not kind.is_numeric:
+    operand = None if aggregate.operand is None else type_of(aggregate.operand, schema)
+    kind = kind_of(aggregate)
+    if kind.of_numbers and operand is not None and not operand.is_numeric:
         raise ExpressionError(
-            f"{aggregate} needs numbers, and {aggregate.operand} is {kind}",
+            f"{aggregate} needs numbers, and {aggregate.operand} is {operand}",
             "use count, min or max, or cast it",
         )
-    if aggregate.kind == "mean":
-        return replace(float64, nullable=kind.nullable)
-    if aggregate.kind == "sum":
-        return replace(int64 if kind.is_integer else float64, nullable=kind.nullable)
-    return kind
+    return kind.type(operand)
 
 
 def can_fail(expression: Expression, schema: Schema) -> bool:

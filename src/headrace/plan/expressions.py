@@ -279,13 +279,24 @@ class UnboundCall(Expression):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """count, sum, mean, min or max of an expression over the rows of a window (None: of rows)."""
+    """An aggregate of an expression over the rows of a window (None: of rows).
+
+    kind: its name in `aggregates.kinds`. argument: what else the user gave. time: the event time of
+    rows, for kinds that look at it.
+    """
 
     kind: str
     operand: Expression | None = None
+    argument: Any = None
+    time: Expression | None = None
 
     def __str__(self) -> str:
-        return f"{self.kind}({'' if self.operand is None else self.operand})"
+        given = [self.operand, self.argument]
+        return f"{self.kind}({', '.join(str(each) for each in given if each is not None)})"
+
+    def operands(self) -> tuple[Expression, ...]:
+        """What it reads of a row."""
+        return tuple(each for each in (self.operand, self.time) if each is not None)
 
 
 def columns_of(expression: Expression) -> frozenset[str]:

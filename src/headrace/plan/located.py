@@ -53,8 +53,10 @@ def says_where(
         except DataError as error:
             if self.place is None or error.is_located:
                 raise
-            said = type(error)(f"{self.place.operator}: {error}\n  at {self.place.site!r}")
-            said.is_located = True
-            raise said from None
+            what, hint, fix = str(error).partition("\n  fix: ")
+            where = f"{self.place.operator}: {what}\n  at {self.place.site!r}"
+            located = type(error)(f"{where}{hint}{fix}")
+            located.is_located = True
+            raise located from None
 
     return call

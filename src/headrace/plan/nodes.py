@@ -15,11 +15,13 @@ from .expressions import Aggregate, Expression
 from .functions import Function
 from .schema import HIDDEN_PREFIX, Field, Schema
 from .site import Site
+from .windows.base import Window
 
 WATERMARK = f"{HIDDEN_PREFIX}watermark"  # the watermark of its channel just before a row
 KEY_HASH = f"{HIDDEN_PREFIX}hash"  # the hash of the key, behind an exchange
 PLACE = f"{HIDDEN_PREFIX}place"  # the place of a row among all that cross an exchange
-HIDDEN = (WATERMARK, KEY_HASH, PLACE)
+PANE = f"{HIDDEN_PREFIX}pane"  # the pane of its window that a row enters
+HIDDEN = (WATERMARK, KEY_HASH, PLACE, PANE)
 
 
 class OperatorClass(enum.Enum):
@@ -28,19 +30,6 @@ class OperatorClass(enum.Enum):
     STATELESS = "SL"  # any number of workers
     PARTITIONED = "PS"  # one worker per key group
     STATEFUL = "SF"  # one worker
-
-
-@dataclass(frozen=True)
-class Tumbling:
-    """Windows of equal length that follow each other; in units of the time column."""
-
-    size: int
-    offset: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"tumbling({self.size})" if not self.offset else f"tumbling({self.size}+{self.offset})"
-        )
 
 
 @dataclass(frozen=True)
@@ -54,7 +43,7 @@ class Clock:
 
     time: Expression
     bound: int
-    windows: tuple[Tumbling, ...] = ()
+    windows: tuple[Window, ...] = ()
     exact: bool = False
     site: Site | None = field(default=None, compare=False)
     steady: bool = False
@@ -79,6 +68,11 @@ class Node:
         """The only input."""
         (only,) = self.inputs
         return only
+
+    @property
+    def written(self) -> str:
+        """The operator as the user wrote it, for errors: `with_columns`, or `map 'totals'`."""
+        return self.site.operator if self.site is not None and self.site.operator else self.kind
 
     def with_inputs(self, *inputs: Node) -> Node:
         """The same operator over other inputs of the same schema."""
@@ -204,13 +198,13 @@ class Watermark(Node):
 
 @dataclass(frozen=True, eq=False)
 class OnTime(Node):
-    """Rows whose window is still open by the watermark they carry; the others are its late rows."""
+    """Rows in panes of windows that are open by the watermark they carry; others are late rows."""
 
-    window: Tumbling = None  # type: ignore[assignment]
+    window: Window = None  # type: ignore[assignment]
     kind: ClassVar[str] = "on_time"
 
     def detail(self) -> str:
-        return f"{self.time} in {self.window}"
+        return f"{self.time or 'rows'} in {self.window}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +215,7 @@ class WindowAggregate(Node):
     merges.
     """
 
-    window: Tumbling = None  # type: ignore[assignment]
+    window: Window = None  # type: ignore[assignment]
     aggregates: tuple[tuple[str, Aggregate], ...] = ()
     phase: str = "complete"
     identity: str = ""
@@ -231,7 +225,9 @@ class WindowAggregate(Node):
     operator_class: ClassVar[OperatorClass] = OperatorClass.PARTITIONED
 
     def detail(self) -> str:
-        made = ", ".join(f"{name}={aggregate}" for name, aggregate in self.aggregates)
+        measures = dict(self.window.measures)
+        shown = [pair for pair in self.aggregates if pair[0] not in measures]
+        made = ", ".join(f"{name}={aggregate}" for name, aggregate in shown)
         keys = ", ".join(self.key)
         phase = "" if self.phase == "complete" else f" ({self.phase})"
         return f"{made} by {keys or 'nothing'} in {self.window}{phase}"

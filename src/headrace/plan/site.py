@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
 
@@ -23,6 +23,7 @@ class Site:
     file: str
     line: int
     text: str = ""
+    operator: str = field(default="", compare=False)  # what is written there: map, filter 'views'
 
     def __repr__(self) -> str:
         place = f"{self.file}:{self.line}"

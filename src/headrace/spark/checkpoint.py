@@ -178,7 +178,7 @@ class Checkpoint:
     def _saved(self, path: Path) -> dict[str, Any]:
         try:
             other = json.loads(path.read_bytes()).get("format", FORMAT)  # sealed, it is inside
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             other = FORMAT
         saved: dict[str, Any] = read_sealed(path) if other == FORMAT else {"format": other}
         if saved["format"] != FORMAT:
@@ -228,7 +228,7 @@ class Checkpoint:
         path = self.spark / "offsets" / str(last)
         try:
             found: dict[str, Any] = json.loads(path.read_text().splitlines()[HEAD])
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, RecursionError):
             raise damaged(path, "it is not what Spark wrote") from None
         return found
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from .checkpoint import Checkpoint
-from .errors import carried
+from .errors import carried, unlogged
 from .frames import reports_folder
 from .planning import write_times
 from .progress import Counts
@@ -48,7 +48,8 @@ class Commits:
         if self._shipment.frames:  # what a batch reported before a restart may be of other rows
             forget_from(reports_folder(self._shipment), batch_id + 1)
         end = self._beside.submit(self._checkpoint.end_of, batch_id)
-        rows, ended = frame.toArrow(), end.result()
+        with unlogged():
+            rows, ended = frame.toArrow(), end.result()
         columns = [rows[name].to_pylist() for name in Message._fields]
         messages = [Message(*row) for row in zip(*columns)]
         for message in messages:

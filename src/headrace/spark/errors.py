@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import pickle
 import re
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from headrace.plan.errors import IN_OPERATOR, DataError, HeadraceError, StateError, Unreachable
@@ -23,6 +27,9 @@ OURS = r"^headrace\.\S*?(\w+): (.*?)(?=\n\s*\n|\n\s*at |\nSQLSTATE|\Z)"
 PACKED = re.compile(r"headrace-error:([A-Za-z0-9+/=]+):")
 BUSY = "Python worker failed to connect back"
 STATE = r"\s*SQLSTATE: \w+"
+CONDITION_NAME = r"^\[[A-Z][A-Z0-9_.]+\] "
+CONDITION = r"\[([A-Z][A-Z0-9_.]+)\] ([^\n\[]+)"  # Spark's name for an error, and its words
+WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR")  # they say that there is another
 
 
 class SparkError(HeadraceError):
@@ -95,13 +102,53 @@ def of_spark(error: BaseException) -> Exception:
             'too much to do\n  fix: leave a core to others with master="local[N]", run less '
             'beside it, or use engine="node"'
         )
-    # The last Python error in the text says what went wrong; the rest is how it got here.
-    found = re.findall(r"^\s*((?:[\w.]+(?:Error|Exception|Interrupt|Exit))(?:: .*)?)$", text, re.M)
-    lines = [re.sub(STATE, "", line).strip() for line in text.splitlines()]
-    first = [line for line in lines if line][:2]
+    return SparkError("Spark: " + "\n  ".join(_reasons(text))[: 200 * MOST_LINES])
+
+
+def _reasons(text: str) -> list[str]:
+    """What Spark says went wrong, in its own words, without its names for it and how it got here.
+
+    >>> _reasons("[STREAM_FAILED] Query [id = 1] terminated with exception: [DIVIDE_BY_ZERO] "
+    ...          "Division by zero. SQLSTATE: 22012 SQLSTATE: XXKST")
+    ['Division by zero.']
+    """
+    text = re.sub(STATE, "", text)
+    said = [words for name, words in re.findall(CONDITION, text) if name not in WRAPPERS]
+    causes = re.findall(r"^\s*Caused by: [\w.$]+: (.*)$", text, re.M)
     lost = re.findall(r"Lost task [^:\n]*: (.*)$", text, re.M)  # why a task failed for good
-    last = [line for line in [*lost[-1:], *found[-2:]] if line not in first]
-    return SparkError("Spark: " + "\n  ".join([*first, *last])[: 200 * MOST_LINES])
+    # The last Python error in the text says what went wrong there.
+    found = re.findall(r"^\s*((?:[\w.]+(?:Error|Exception|Interrupt|Exit))(?:: .*)?)$", text, re.M)
+    first = [line.strip() for line in text.splitlines() if line.strip()][:2]
+    python = [line for line in found if not line.startswith(("pyspark.", "py4j.", "java", "org."))]
+    reasons = [*said[:1], *causes[-1:], *python[-1:]] or [*first, *lost[-1:], *found[-2:]]
+    shown = (re.sub(CONDITION_NAME, "", reason).strip() for reason in reasons)
+    return list(dict.fromkeys(reason for reason in shown if reason))
+
+
+class _Silence(threading.local, logging.Filter):
+    """Drops what a thread logs while it is on."""
+
+    on = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not self.on
+
+
+_silence = _Silence()
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """PySpark's own loggers are silent about errors that somebody is told of in any case."""
+    from pyspark.logger import PySparkLogger
+
+    for kind in ("SQL", "DataFrame"):
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger").addFilter(_silence)
+    _silence.on = True
+    try:
+        yield
+    finally:
+        _silence.on = False
 
 
 def is_busy(error: BaseException) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from headrace.connect.spark_frame import SparkFrame
 from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import (
-    KEY_HASH,
-    WATERMARK,
+    HIDDEN,
     Exchange,
     Node,
     Process,
@@ -21,8 +20,6 @@ from headrace.plan.planner import Plan, StagePlan
 from headrace.plan.schema import Schema
 
 from .shipment import Shipment, is_staged
-
-HIDDEN = (KEY_HASH, WATERMARK)
 
 
 def explain_on_spark(plan: Plan, shards: int | None = None) -> str:
@@ -80,7 +77,10 @@ def _stateful(stage: StagePlan) -> list[Node]:
 
 def _way_in(node: Source) -> str:
     if isinstance(node.connector, SparkFrame):
-        return "a task for each partition, by mapInArrow"
+        handed = node.connector.handed(node.predicate)
+        filtered = "" if handed is None else f", where {handed}"
+        said = "a task for each partition, by mapInArrow"
+        return f"{said}; Spark reads {_columns(node.schema)}{filtered}"
     channels = len(node.connector.channels())
     return f"{channels} {'channel' if channels == 1 else 'channels'}, by a Python data source"
 

@@ -96,7 +96,7 @@ def read_sealed(path: Path) -> Any:
             return found["content"]
     except FileNotFoundError:
         raise lacking(path) from None
-    except (ValueError, KeyError, TypeError):  # half of it, nothing, or something else
+    except (ValueError, KeyError, TypeError, RecursionError):  # half of it, or something else
         pass
     raise damaged(path, "it is not what was written")
 

@@ -83,7 +83,7 @@ class Frames:
         """For each DataFrame, the messages that its source stage makes of it."""
         made = []
         for node in self._nodes:
-            rows = in_session(node.connector.selected(_names(node)), session)
+            rows = in_session(node.connector.selected(_names(node), node.predicate), session)
             ended = not node.connector.is_streaming
             made.append(map_in_arrow(rows, FrameStage(address, node.name, ended), SCHEMA))
         return made
@@ -92,7 +92,7 @@ class Frames:
         """What the source stages make of the DataFrames, as rows, in the user's own session."""
         made = []
         for node in self._nodes:
-            rows = node.connector.selected(_names(node))
+            rows = node.connector.selected(_names(node), node.predicate)
             made.append(map_in_arrow(rows, RowStage(address, node.name), schema))
         return reduce(lambda one, other: one.union(other), made)
 

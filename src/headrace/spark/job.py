@@ -19,6 +19,7 @@ from headrace.plan.planner import Plan, StagePlan
 
 from .alive import alive
 from .batch_query import BatchQuery
+from .batch_size import BATCH_ROWS, growth
 from .checkpoint import Checkpoint
 from .committing import Commits
 from .errors import is_busy, of_spark
@@ -31,7 +32,6 @@ from .shipment import Shipment, forget, send, without_sinks
 from .sinks import DriverSinks
 
 AVAILABLE_NOW = "available now"  # a trigger: stop when all that is there now was read
-BATCH_ROWS = 4_000_000
 WAIT_SECONDS = 0.1
 MOST_RESTARTS = 6  # of a query whose Python processes are slow to start
 LONGEST_PAUSE = 10.0  # seconds between two of them; the first ones are shorter
@@ -63,7 +63,7 @@ class SparkJob:
         self._restarts = 0
         self._checkpoint: Checkpoint | None = None
         self._shipment: Shipment | None = None
-        self._identity, self._batch_rows = "", BATCH_ROWS
+        self._identity, self._batch_rows, self._most_rows = "", BATCH_ROWS, BATCH_ROWS
         self._idle: float | None = None
 
     def _take_stages(self, stages: list[StagePlan]) -> None:
@@ -104,7 +104,7 @@ class SparkJob:
             if not is_replayable(node.connector):
                 raise PipelineError(
                     f"{node.connector} cannot be read again after a failure, which Spark needs",
-                    operator=node.name,
+                    operator=node.written,
                     site=node.site,
                     fix='run it with engine="thread", or write the rows to files first',
                 )
@@ -131,7 +131,11 @@ class SparkJob:
         if shards is not None and shards != before:
             self._move(spark, before, shards)
         self._stop_file.unlink(missing_ok=True)
-        self._batch_rows = batch_rows or BATCH_ROWS
+        if batch_rows is not None:
+            self._batch_rows = self._most_rows = batch_rows
+        else:
+            sizes = (times * BATCH_ROWS for times in growth(self.plan, self._stages))
+            self._batch_rows, self._most_rows = sizes
         self._restart = lambda: self._write(spark, shards or before, trigger)
         self._query = self._restart()
         self.status = "running"
@@ -171,6 +175,7 @@ class SparkJob:
             shards=shards,
             checkpoint=self._identity,
             batch_rows=self._batch_rows,
+            most_rows=self._most_rows,
             tasks=spark.sparkContext.defaultParallelism,
             stop_file=str(self._stop_file),
             times=str(self._checkpoint.times),

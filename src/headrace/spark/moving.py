@@ -108,7 +108,12 @@ def _chosen(states: Sequence[OperatorState], shard: int, shards: int) -> Operato
         rows = pa.concat_batches(kept)  # type: ignore[attr-defined]
     header: dict[str, Any] = {"shape": shape}
     if "open" in states[0].header:
-        header["open"] = sorted({start for state in states for start in state.header["open"]})
+        ends: dict[int, list[int]] = {}
+        for state in states:
+            for pane, (first, last) in zip(state.header["open"], state.header["ends"], strict=True):
+                ends[pane] = [min(first, ends.get(pane, [first])[0]), last]
+        header["open"] = sorted(ends)
+        header["ends"] = [ends[pane] for pane in header["open"]]
         header["fresh"] = []
     return OperatorState(header, rows)
 

@@ -111,14 +111,14 @@ def _check(sources: list[Source], frames: Frames, output: Node) -> None:
         if not is_replayable(node.connector):
             raise PipelineError(
                 f"{node.connector} cannot be read again after a failure, which Spark needs",
-                operator=node.name,
+                operator=node.written,
                 site=node.site,
                 fix="write the rows to files first",
             )
     if frames.any_batch and not frames.are_one_batch:
         raise PipelineError(
             "a batch DataFrame and a stream cannot be one DataFrame",
-            operator=output.name,
+            operator=output.written,
             site=output.site,
             fix="read it as a stream too, join it as hr.table(...), or write with hr.run instead",
         )

@@ -27,6 +27,7 @@ from headrace.plan.errors import Unreachable
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import Source
 
+from .batch_size import BatchSize
 from .files import read_sealed, write_sealed
 from .idling import Idling
 from .reported_times import told
@@ -117,6 +118,8 @@ class Planner:
 
     def __init__(self, shipment: Shipment) -> None:
         self._shipment = shipment
+        self._size = BatchSize(shipment.batch_rows, shipment.most_rows or shipment.batch_rows)
+        self._batch_rows = self._planned_rows = 0  # of the batch that is being planned
         self._idling = Idling(shipment)
         self._latest: dict[str, dict[str, int]] = {}
         self._unreachable_since: float | None = None
@@ -146,6 +149,7 @@ class Planner:
         if moving or os.path.exists(self._shipment.stop_file):
             return start
         sources = self._places(start)
+        self._batch_rows, self._planned_rows = self._size.next(), 0
         active = [
             (name, channel)
             for name, found in sources.items()
@@ -163,7 +167,10 @@ class Planner:
         lifted = self._idling.lifted(before, moved)
         for (name, channel), largest in lifted.items():
             sources[name][channel] = _lifted(before[name][channel], largest)
-        return {"batch": start["batch"] + 1, "sources": sources} if moved or lifted else start
+        if not moved and not lifted:
+            return start
+        self._size.planned(self._planned_rows)
+        return {"batch": start["batch"] + 1, "sources": sources}
 
     def _places(self, start: Offset) -> dict[str, dict[str, Place]]:
         """All channels where they stand, those that are new included; their times are known."""
@@ -185,7 +192,7 @@ class Planner:
         shipment = self._shipment
         _, node = shipment.sources[name]
         known = knows_times(node)
-        budget = max(1, shipment.batch_rows // active)
+        budget = max(1, self._batch_rows // active)
         tasks = max(1, shipment.tasks // active) if known else 1
         ahead = _Ahead(self, name, channel, before["position"], wait)
         splits: list[Any] = []
@@ -201,6 +208,7 @@ class Planner:
                 splits.append(ahead.position)
         if ahead.position == before["position"] and not ahead.ended:
             return None
+        self._planned_rows += ahead.rows
         if splits and splits[-1] == ahead.position:
             splits.pop()  # nothing lies behind it
 

@@ -204,9 +204,9 @@ def close_session(wait: float = STOP_SECONDS) -> None:
 
 def left_alone(session: SparkSession) -> list[str]:
     """What we would set otherwise and cannot change in a session that the user has started."""
-    made = []
+    made, conf = [], session.sparkContext.getConf()
     for name, (ours, meaning) in FIXED.items():
-        theirs = session.sparkContext.getConf().get(name)
+        theirs = conf.get(name)
         if theirs != ours:
             made.append(f"{name} is {theirs or 'not set'}, not {ours}: {meaning}")
     return made

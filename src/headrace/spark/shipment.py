@@ -40,13 +40,14 @@ class Shipment:
     channels: dict[str, tuple[str, ...]]  # of each source
     shards: int
     checkpoint: str  # its lasting id, part of the names of batches
-    batch_rows: int
+    batch_rows: int  # of the first batch
     tasks: int  # that may run at the same time
     stop_file: str  # if it is there, nothing more is read
     times: str  # the folder with the event times that tasks have reported
     state: str  # the folder with the state of the shards
     capacity: int
     compiled: bool
+    most_rows: int = 0  # of the largest, if they may grow
     lasting: bool = False  # what is written outlives a machine that crashes
     streaming: bool = True  # batch follows batch; False: there is but one
     attempts: int = 1  # that Spark gives a task before it gives up

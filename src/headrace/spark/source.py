@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
@@ -207,8 +208,12 @@ def _moves(shipment: Shipment, batch: int) -> Iterator[Message]:
 
 
 def _read(shipment: Shipment, task: Range) -> Iterator[Message]:
+    from headrace.connect.parquet_format import decode_on
+
     from .running import StageTask
 
+    context = TaskContext.get()
+    decode_on(1 if context is None else context.cpus())
     plan, node = shipment.sources[task.source]
     stage = take_stage(shipment, plan, task)
     run = StageTask(

@@ -21,7 +21,7 @@ def unsendable(roots: Iterable[Node], error: Exception) -> Exception:
                 continue
             return PipelineError(
                 f"{_held(value)} cannot be sent to Spark's workers ({error})",
-                operator=node.name,
+                operator=node.written,
                 site=node.site,
                 fix=FIX,
             )

@@ -203,7 +203,7 @@ def read_json(name: str) -> Any:
     """
     try:
         return json.loads((folder() / "facts" / f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None  # a damaged fact is found out again
 
 

@@ -20,6 +20,7 @@ from headrace.plan.expression_types import type_of
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import WATERMARK, Project, Source
 from headrace.plan.schema import Field, Schema
+from headrace.plan.windows.base import FARTHEST
 
 from .blocks.block import Block
 from .blocks.layout import BlockRecord
@@ -31,7 +32,6 @@ from .row_watermarks import NEVER, clear_watermarks
 from .task import MAIN, window_start
 
 FOREVER = (1 << 63) - 1  # the watermark of a channel that has ended
-FARTHEST = 1 << 62  # times beyond it would overflow in windows
 
 
 @record
@@ -43,8 +43,9 @@ class ClockRecord:
     target: i64  # of the source's block: the watermarks; -1: nobody wants them
     exact: i64
     steady: i64
+    farthest: i64  # times beyond it would overflow in windows
     count: i64  # of windows
-    windows: array(i64) = line()  # size and offset of each
+    cells: array(i64) = line()  # length and offset of the grid of each
 
 
 @record
@@ -91,7 +92,7 @@ def surely_on_time(clock, low, high, after):
     if low > high:
         return True
     for k in range(clock.count):
-        size, offset = clock.windows[2 * k], clock.windows[2 * k + 1]
+        size, offset = clock.cells[2 * k], clock.cells[2 * k + 1]
         if window_start(low, size, offset) + size <= after:
             return False
     return True
@@ -104,7 +105,7 @@ def observe_block(clock_address, channel_address, block_address, data, valid):
     clock, channel = ClockRecord(clock_address), ChannelRecord(channel_address)
     block = BlockRecord(block_address)
     low, high = time_range(data, valid, block.rows)
-    if low <= high and (low < -FARTHEST or high > FARTHEST):
+    if low <= high and (low < -clock.farthest or high > clock.farthest):
         raise OverflowError("an event time is out of range")
     before = channel.largest
     channel.largest = max(before, high)
@@ -145,7 +146,8 @@ class SourceClock:
         record.target = names.index(WATERMARK) if WATERMARK in names else -1
         record.count = len(clock.windows)
         for k, window in enumerate(clock.windows):
-            record.windows[2 * k], record.windows[2 * k + 1] = window.size, window.offset
+            record.cells[2 * k], record.cells[2 * k + 1] = window.cells
+        record.farthest = min([FARTHEST, *(window.farthest for window in clock.windows)])
         if isinstance(clock.time, Column):
             record.column = names.index(clock.time.name)
         else:
@@ -169,8 +171,8 @@ class SourceClock:
             yield
         except OverflowError:
             raise DataError(
-                f"{self.source.name}: a time in {self.source.clock.time} is out of range\n  fix: "
-                "correct such rows before with_watermark, e.g. with hr.when(...)"
+                f"{self.source.written}: a time in {self.source.clock.time} is out of range\n"
+                "  fix: correct such rows before with_watermark, e.g. with hr.when(...)"
             ) from None
 
     @property

@@ -7,6 +7,7 @@ same source, which raises the real exception with a real traceback.
 from __future__ import annotations
 
 import traceback
+from bisect import bisect_left
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from headrace.plan.errors import IN_OPERATOR, HeadraceError
-from headrace.plan.nodes import HIDDEN
-from headrace.plan.site import masked
+from headrace.plan.nodes import HIDDEN, Node
+from headrace.plan.site import Site, masked
 
 from .blocks.arrow import to_arrow
 from .blocks.block import Block, gather
@@ -23,28 +24,47 @@ from .generate.context import node_can_fail
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 LONGEST = 60  # characters shown of a value
-MOST_SITES = 3  # lines shown where several operators may be meant
 
 
 def explain_failure(kernel: Any, error: Exception) -> None:
     """Raise the error of a kernel's row as the user should see it."""
+    if kernel.is_firing:
+        _explain_window(kernel, error)
     row = kernel.failed_row()
     single = _one_row(kernel.block, row)
     real = _run_again(kernel, single) if kernel.is_compiled else error
     real = real or error
-    lines = _user_frames(real.__traceback__)
-    for note in _notes(kernel, single, lines):
+    for note in [*_where(_culprit(kernel, single, real), real), f"  row: {_shown(single)}"]:
         real.add_note(note)
     raise real.with_traceback(_only_user(real.__traceback__)) from None
+
+
+def explain_call(node: Node, error: Exception) -> None:
+    """Say of an error in a function that Python calls with a batch where it comes from."""
+    if not _is_explained(error) and not isinstance(error, HeadraceError):
+        for note in _where(node, error):
+            error.add_note(note)
+
+
+def _explain_window(kernel: Any, error: Exception) -> None:
+    """The error of a window's result, which no single row is to blame for."""
+    node = kernel.chain.windowed
+    error.add_note(f"{IN_OPERATOR} {node.written}")
+    error.add_note(f"  at {node.site!r}")
+    error.add_note("  when the panes of a window were brought together")
+    raise error.with_traceback(None) from None
 
 
 def shortened(error: Exception) -> Exception:
     """An error with only the user's part of its traceback; one of ours says all in its message."""
     trace = _only_user(error.__traceback__)
-    explained = any(note.startswith(IN_OPERATOR) for note in getattr(error, "__notes__", ()))
-    if trace is None and not explained and not isinstance(error, HeadraceError):
+    if trace is None and not _is_explained(error) and not isinstance(error, HeadraceError):
         return error  # not the user's doing: whoever mends it needs the whole way
     return error.with_traceback(trace)
+
+
+def _is_explained(error: Exception) -> bool:
+    return any(note.startswith(IN_OPERATOR) for note in getattr(error, "__notes__", ()))
 
 
 def _one_row(block: Block, row: int) -> Block:
@@ -53,9 +73,10 @@ def _one_row(block: Block, row: int) -> Block:
     return single
 
 
-def _run_again(kernel: Any, single: Block) -> Exception | None:
-    """The exception of the row when it is interpreted; the state stays as it is."""
-    twin = kernel.interpreted_twin()
+def _run_again(kernel: Any, single: Block, operators: int | None = None) -> Exception | None:
+    """The exception of the row when it is interpreted, by the first operators of the chain or by
+    all of them; the state stays as it is."""
+    twin = kernel.interpreted_twin(operators)
     try:
         twin.start(single)
         for _ in range(1000):  # a row that yields for ever would have been stopped before
@@ -67,19 +88,32 @@ def _run_again(kernel: Any, single: Block) -> Exception | None:
     return None
 
 
-def _notes(kernel: Any, single: Block, frames: list[traceback.FrameSummary]) -> list[str]:
-    names = " -> ".join(node.name for node in kernel.chain.nodes)
-    notes = [f"{IN_OPERATOR} {names}"]
+def _culprit(kernel: Any, single: Block, error: Exception) -> Node:
+    """The operator of a chain that fails on a row: the last one of the shortest part that does."""
+    nodes = kernel.chain.nodes
+    suspects = [k for k, node in enumerate(nodes) if node_can_fail(node)] or [len(nodes) - 1]
+
+    def fails(place: int) -> bool:
+        found = _run_again(kernel, single, suspects[place] + 1)
+        return type(found) is type(error) and str(found) == str(error)
+
+    # The last one is left if no other fails: only it may depend on what was there before.
+    return nodes[suspects[bisect_left(range(len(suspects) - 1), True, key=fails)]]
+
+
+def _where(node: Node, error: Exception) -> list[str]:
+    """The operator, the user's line that failed, and that of the operator where it is another."""
+    frames, lines = _user_frames(error.__traceback__), [node.site]
     if frames:
         last = frames[-1]
-        notes.append(f"  at {Path(last.filename).name}:{last.lineno}: {masked(last.line or '')}")
-    else:  # in an expression: the lines of the operators that can fail
-        sites = [node.site for node in kernel.chain.nodes if node_can_fail(node)]
-        notes.extend(f"  at {site!r}" for site in dict.fromkeys(sites[:MOST_SITES]))
+        lines.insert(0, Site(Path(last.filename).name, last.lineno or 0, masked(last.line or "")))
+    shown = [f"  at {line!r}" for line in dict.fromkeys(lines) if line is not None]
+    return [f"{IN_OPERATOR} {node.written}", *shown]
+
+
+def _shown(single: Block) -> str:
     values = to_arrow(single).to_pylist()[0]
-    shown = ", ".join(f"{k}={_short(v)}" for k, v in values.items() if k not in HIDDEN)
-    notes.append(f"  row: {shown}")
-    return notes
+    return ", ".join(f"{k}={_short(v)}" for k, v in values.items() if k not in HIDDEN)
 
 
 def _short(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,7 @@ class Kernel:
         entry = getattr(module, layout.entry)
         self.windows = OpenWindows(
             entry,
-            node.window,
+            step=node.window.step,
             keeps_text=layout.keeps_text,
             partial=node.phase == "partial",
             account=self._account,
@@ -291,6 +292,11 @@ class Kernel:
 
     # ---- errors ------------------------------------------------------------------------------
 
+    @property
+    def is_firing(self) -> bool:
+        """Are windows being given out, and not rows worked on?"""
+        return self.task.due_count > 0
+
     def failed_row(self) -> int:
         """After an exception: the row of the block; outputs are cut back to before it."""
         task = self.task
@@ -300,10 +306,15 @@ class Kernel:
         row = int(self._selection[task.row]) if self.made.uses_selection else task.row
         return task.first + row
 
-    def interpreted_twin(self) -> Kernel:
-        """The same kernel, interpreted, with the same tables and the state of the row in work."""
-        twin = Kernel(self.chain, 1, compiled=False, tables=self._loaded)
-        if self.store is not None and self.store.count:
+    def interpreted_twin(self, operators: int | None = None) -> Kernel:
+        """The same kernel, interpreted, with the same tables and the state of the row in work.
+
+        operators: how many of the chain's, the first ones; None: all of them.
+        """
+        chain = replace(self.chain, nodes=self.chain.nodes[:operators], late_wanted=False)
+        twin = Kernel(chain, 1, compiled=False, tables=self._loaded)
+        twin.task.low_group, twin.task.high_group = self.task.low_group, self.task.high_group
+        if self.store is not None and self.store.count and twin.store is not None:
             columns = self.functions.numbered_columns()
             number = np.array([self.task.number], np.int32)
             rows, _ = self.functions.save(self.store, columns, number)

@@ -30,11 +30,13 @@ from headrace.stage.panes import (
     lacks_pane,
     open_pane,
     panes_with,
+    spare_pane,
 )
 from headrace.stage.store import (
     CHUNK_BYTES,
     FIRST_SLOTS,
     NO_WINDOW,
+    NOT_ORDERED,
     SLOT_BYTES,
     SPARSE_SLOTS,
     Account,
@@ -162,6 +164,7 @@ def start_store(store, entry_size, chunk_shift, keeps_text, account):
     store.chunks, store.directory, store.pieces = 0, 0, 0
     store.index, store.old_index, store.heap, store.retired = 0, 0, 0, 0
     store.live_bytes, store.wanted, store.slot_keys, store.next = 0, 0, 0, 0
+    store.given, store.sequence, store.sequence_room = NOT_ORDERED, 0, 0
     use_index(store, FIRST_SLOTS)
     add_chunks(store)
     if keeps_text != 0:
@@ -256,10 +259,11 @@ def free_store(store):
     give_memory(store.account, store.index)
     give_memory(store.account, store.old_index)
     give_memory(store.account, store.past_index)
+    give_memory(store.account, store.sequence)
     free_heap(store, store.heap)
     free_heap(store, store.retired)
     store.pieces, store.chunks, store.directory, store.index, store.old_index = 0, 0, 0, 0, 0
-    store.past_index, store.heap, store.retired = 0, 0, 0
+    store.past_index, store.heap, store.retired, store.sequence = 0, 0, 0, 0
 
 
 @compiled
@@ -380,11 +384,13 @@ def free_panes(panes):
         if slots[at] != 0:
             free_store(Store(slots[at]))
             give_memory(panes.account, slots[at])
+    if panes.gathered != 0:
+        spare_pane(panes, panes.gathered)
     while panes.spare != 0:
         free_spare(panes)
     give_memory(panes.account, panes.directory)
     give_memory(panes.account, panes.due)
-    panes.directory, panes.due, panes.count = 0, 0, 0
+    panes.directory, panes.due, panes.count, panes.gathered = 0, 0, 0, 0
 
 
 # ---- what a kernel asks for ------------------------------------------------------------------
@@ -400,8 +406,18 @@ def make_room(task_address):
             close_panes(panes, panes_with(panes, False))
         if lacks_pane(panes):
             grow_panes(panes)
-        open_pane(panes, task.need_window)
+        open_pane(panes, task.need_window, task.need_first, task.need_last)
         task.needs_window = 0
+    elif task.needs_spare != 0:
+        new_window_store(Panes(task.panes))
+        task.needs_spare = 0
+    elif task.needs_sequence != 0:
+        store = Store(task.need)
+        give_memory(store.account, store.sequence)
+        store.sequence_room = 0  # where the system gives no more
+        store.sequence = 0
+        store.sequence = take_memory(store.account, store.count * NUMBER, 0)
+        store.sequence_room, task.needs_sequence = store.count, 0
     elif task.needs_order != 0:
         records = max(FIRST_ORDER, 2 * task.needs_order)
         give_memory(0, task.order)

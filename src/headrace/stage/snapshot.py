@@ -30,10 +30,10 @@ from .keyed_store import KeyedStore
 from .store import key_groups
 from .tables import StoreFunctions
 
-FORMAT = 2  # of everything that is saved; another one is refused
+FORMAT = 3  # of everything that is saved; another one is refused
 MAGIC = b"headrace-state-%d" % FORMAT
 DIGEST_BYTES = hashlib.sha256().digest_size
-GROUP, WINDOW = "__group", "__window"
+GROUP, PANE_OF = "__group", "__pane"
 
 
 @dataclass(frozen=True)
@@ -184,11 +184,11 @@ class KernelState:
     def save(self, changes: bool) -> OperatorState:
         """All records, or those changed since the last save; the next interval begins."""
         parts = []
-        for window, store in self._stores():
+        for pane, store in self._stores():
             every = np.arange(store.count, dtype=np.int32)
             numbers = store.changed_numbers() if changes else every
             rows, hashes = self.functions.save(store, self.columns, numbers)
-            parts.append(_with_place(rows, hashes, window))
+            parts.append(_with_place(rows, hashes, pane))
             store.next_epoch()
         rows = pa.concat_batches(parts) if parts else self._no_rows()
         rows = rows.take(pa.array(np.argsort(rows.column(GROUP).to_numpy(), kind="stable")))
@@ -196,13 +196,14 @@ class KernelState:
         windows = self.kernel.windows
         if windows is not None:
             header["open"] = sorted(windows.stores)
+            header["ends"] = [windows.ends()[pane] for pane in header["open"]]
             header["fresh"] = windows.fresh()
             windows.note_snapshot()
         return OperatorState(header, rows)
 
     def _no_rows(self) -> pa.RecordBatch:
         schema = self.columns.schema.to_arrow()
-        schema = schema.insert(0, pa.field(WINDOW, pa.int64())).insert(0, _GROUP_FIELD)
+        schema = schema.insert(0, pa.field(PANE_OF, pa.int64())).insert(0, _GROUP_FIELD)
         return pa.RecordBatch.from_pylist([], schema=schema)
 
     def load(self, states: list[OperatorState], groups: range | None) -> None:
@@ -226,16 +227,17 @@ class KernelState:
         if windows is None:
             self._load(self.kernel.store, rows.select(names))
             return
-        # a window that was given out, or given out and opened again, has lost what it had
+        # a pane that was closed, or closed and opened again, has lost what it had
         gone = set(windows.stores) - set(header["open"]) | set(header["fresh"])
-        windows.close([start for start in windows.stores if start in gone])
-        starts = rows.column(WINDOW).to_numpy()
-        known = windows.stores
-        for start in header["open"]:
-            chosen = rows.filter(pa.array(starts == start))
-            if chosen.num_rows or start not in known:
-                store = known.get(start) or windows.open(start)
+        windows.close([pane for pane in windows.stores if pane in gone])
+        panes = rows.column(PANE_OF).to_numpy()
+        known, ends = windows.stores, dict(zip(header["open"], header["ends"], strict=True))
+        for pane in header["open"]:
+            chosen = rows.filter(pa.array(panes == pane))
+            if chosen.num_rows or pane not in known:
+                store = known.get(pane) or windows.open(pane, *ends[pane])
                 self._load(store, chosen.select(names))
+        windows.set_ends(ends)
 
     def _load(self, store: KeyedStore | None, rows: pa.RecordBatch) -> None:
         assert store is not None
@@ -245,11 +247,11 @@ class KernelState:
 _GROUP_FIELD = pa.field(GROUP, pa.uint8())
 
 
-def _with_place(rows: pa.RecordBatch, hashes: np.ndarray, window: int | None) -> pa.RecordBatch:
+def _with_place(rows: pa.RecordBatch, hashes: np.ndarray, pane: int | None) -> pa.RecordBatch:
     groups = key_groups(hashes).astype(np.uint8)
-    start = pa.array(np.full(len(hashes), window or 0, np.int64))
-    columns = [pa.array(groups), start, *rows.columns]
-    fields = [_GROUP_FIELD, pa.field(WINDOW, pa.int64()), *rows.schema]
+    panes = pa.array(np.full(len(hashes), pane or 0, np.int64))
+    columns = [pa.array(groups), panes, *rows.columns]
+    fields = [_GROUP_FIELD, pa.field(PANE_OF, pa.int64()), *rows.schema]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 

@@ -26,6 +26,7 @@ FIRST_SLOTS = 64
 SPARSE_SLOTS = 1 << 16  # up to so many, a quarter of the slots is used: few probes go wrong
 MOVED_PER_INSERT = 16  # at least 8, so that the old index is empty before the next one is due
 NO_WINDOW = -(1 << 63)  # a store that is no open window
+NOT_ORDERED = -1
 CHUNK_BYTES = 1 << 24  # at most so much memory is taken at a time
 
 GROUPS = 128  # key groups (Ordered's partitions): the unit of ownership and of saved state
@@ -59,8 +60,13 @@ class Store:
     changes: i64  # records changed in it; their numbers lie behind the records, chunk by chunk
     changed_at: i64  # fixed: where in a chunk they lie
     heap: i64  # address of the Heap with the bytes of long strings
-    window: i64  # start of the window, for a store that is an open window
-    serial: i64  # of that window: no two have the same
+    window: i64  # the number of the pane, for a store that is one
+    serial: i64  # of that pane: no two have the same
+    first: i64  # the end of the first window it belongs to that was not given out,
+    last: i64  # and of the last one
+    given: i64  # of a pane whose records end one by one: how many have; NOT_ORDERED: no order yet
+    sequence: i64  # memory for that order: numbers of records
+    sequence_room: i64  # for so many
     wanted: i64  # bytes of string that did not fit
     repeated: i64  # row whose key was there already
     initial: i64  # address of a user state record as it is in the beginning
@@ -201,7 +207,7 @@ def clear_store(store):
     if store.old_index != 0:
         store.past_index = store.old_index
         store.old_index = 0
-    store.window = NO_WINDOW
+    store.window, store.given = NO_WINDOW, NOT_ORDERED
     if store.heap != 0:
         keep_last_segment(store, Heap(store.heap))
     clear_bytes(store.index, (store.mask + 1) * SLOT_BYTES)

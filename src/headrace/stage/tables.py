@@ -107,7 +107,7 @@ def load_table(node: TableJoin, layout: StoreLayout, compiled: bool) -> KeyedSto
         if repeated is not None:
             values = rows.select(list(node.right_on)).slice(done + repeated, 1).to_pylist()[0]
             raise DataError(
-                f"{node.name}: the key {_shown(values)} stands more than once in table "
+                f"{node.written}: the key {_shown(values)} stands more than once in table "
                 f"{node.table}\n  at {node.site!r}\n  fix: keep one row per key before joining"
             )
         done += batch.num_rows

@@ -39,9 +39,13 @@ class Task:
     scratch: i64  # its state record, as changed so far
     number: i64  # the number of the state record
     need: i64  # address of the store that needs room, if any
-    need_window: i64  # start of the window that has no store yet
+    need_window: i64  # the pane that has no store yet,
+    need_first: i64  # and the ends of the first
+    need_last: i64  # and the last window it belongs to
     needs_window: i64
     needs_order: i64  # records that are to be sorted
+    needs_sequence: i64  # the order of the records of the store `need` is to be kept
+    needs_spare: i64  # an empty store, to bring panes together in
 
     heap: i64 = line()  # for strings created in the row
     literals: i64  # views of string constants
@@ -56,14 +60,21 @@ class Task:
     panes: i64  # the open windows
     tables: array(i64, MOST_TABLES)  # static tables
 
-    watermark: i64 = line()
-    due: i64  # addresses of the windows to be fired, in order
-    due_count: i64
+    watermark: i64 = line()  # windows are given out up to this one
+    due: i64  # addresses of the panes to be given out, in order: those of one window,
+    due_count: i64  # or, as partial results, all
     firing: i64  # place in that list
     place: i64  # of the next record of the window that is being fired
     order: i64  # scratch memory for sorting
     order_room: i64  # records it is large enough for
     ordered: i64  # where in it the sorted records lie; -1: not sorted yet
+
+
+@compiled
+def asks_for_records(task):
+    """Is it a store of records that needs room?"""
+    asked = task.needs_window + task.needs_order + task.needs_sequence + task.needs_spare
+    return asked == 0
 
 
 @compiled

@@ -17,7 +17,7 @@ from .blocks.block import Block
 from .blocks.layout import Layout
 from .blocks.validation import validated
 from .clock import NEVER
-from .failure import explain_failure
+from .failure import explain_call, explain_failure
 from .generate.context import Chain
 from .kernel import Kernel, Tables
 from .sampling import Sample, Samples, Sampling
@@ -210,26 +210,30 @@ class BatchesUnit(Unit):
         self.counters.python_calls += 1
         try:
             return self._checked(self.node.function(rows))
+        except Exception as error:
+            explain_call(self.node, error)
+            raise
         finally:
             self.counters.seconds += time.perf_counter() - started
 
     def _checked(self, given: Any) -> pa.RecordBatch:
         if isinstance(given, pa.Table | pa.RecordBatch):
-            validated(given, self.name)
+            validated(given, self.node.written)
         if isinstance(given, pa.Table):
             parts = given.combine_chunks().to_batches()
             empty = pa.RecordBatch.from_pylist([], schema=given.schema)
             given = pa.concat_batches(parts) if parts else empty
         elif not isinstance(given, pa.RecordBatch):
             raise DataError(
-                f"{self.name}: the function gave {type(given).__name__}, not a RecordBatch or "
-                f"Table\n  at {self.node.site!r}\n  fix: return pa.RecordBatch.from_pydict(...)"
+                f"{self.node.written}: the function gave {type(given).__name__}, not a RecordBatch "
+                f"or Table\n  at {self.node.site!r}\n  fix: return pa.RecordBatch.from_pydict(...)"
             )
         missing = [n for n in self.layout.schema.names if n not in given.schema.names]
         if missing:
             raise DataError(
-                f"{self.name}: the function gave no column {missing[0]!r}\n  at {self.node.site!r}"
-                f"\n  fix: return the columns of its schema: {self.layout.schema}"
+                f"{self.node.written}: the function gave no column {missing[0]!r}\n"
+                f"  at {self.node.site!r}\n"
+                f"  fix: return the columns of its schema: {self.layout.schema}"
             )
         return given
 

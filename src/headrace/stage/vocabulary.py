@@ -71,11 +71,12 @@ from .numbers import (
     whole_power,
 )
 from .ordering import WORD_BYTES, copy_pairs, sort_by_prefix
-from .panes import Panes, find_pane
+from .panes import LAST, Panes, find_pane, take_spare
 from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .row_watermarks import copies_watermarks, may_have_watermarks
 from .store import (
     NO_WINDOW,
+    NOT_ORDERED,
     NUMBER_SHIFT,
     TAG,
     Store,
@@ -158,8 +159,10 @@ from .task import (
     OUTPUT_FULL,
     RUNNING,
     Task,
+    asks_for_records,
     window_start,
 )
+from .windows import next_window
 from .zones import (
     first_instant,
     local_time,
@@ -174,9 +177,11 @@ __all__ = [
     "HIGHEST",
     "INFINITY",
     "IN_ROW",
+    "LAST",
     "LOWEST",
     "NAN",
     "NEED_MEMORY",
+    "NOT_ORDERED",
     "NOT_SELECTED",
     "NO_WINDOW",
     "NULL_HASH",
@@ -194,6 +199,7 @@ __all__ = [
     "absolute",
     "add",
     "add_number",
+    "asks_for_records",
     "begin_compaction",
     "blob",
     "byte_length",
@@ -270,6 +276,7 @@ __all__ = [
     "to_signed",
     "to_unsigned",
     "negate",
+    "next_window",
     "note_change",
     "number_in",
     "only",
@@ -293,8 +300,8 @@ __all__ = [
     "round_float",
     "same_clock",
     "slice_chars",
-    "split_part",
     "sort_by_prefix",
+    "split_part",
     "starts_with_words",
     "strip_end_words",
     "strip_prefix_words",
@@ -303,6 +310,7 @@ __all__ = [
     "strip_words",
     "subtract",
     "suspend",
+    "take_spare",
     "text",
     "to_float32",
     "true_divide",

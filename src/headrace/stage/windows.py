@@ -1,6 +1,6 @@
-"""The open windows of an aggregate: how they are given out, and who owns them.
+"""The windows of an aggregate: how they are given out, and who owns their panes.
 
-Compiled code opens and closes windows through `panes`, and takes memory for them through `room`.
+Compiled code opens and closes panes through `panes`, and takes memory for them through `room`.
 Which of them are due, and what becomes of those that were given out, is decided here, once for all
 who run a kernel.
 """
@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import Tumbling
-
 from .keyed_store import CHUNK_RECORDS, KeyedStore, by_host
 from .memory.records import array, compiled, i64, i64s
 from .panes import (
@@ -24,10 +22,14 @@ from .panes import (
     empty_panes,
     find_pane,
     lacks_pane,
+    note_window,
     open_pane,
     panes_with,
+    pass_window,
+    spare_pane,
 )
 from .room import free_panes, grow_panes, lay_out_panes, trim_panes, widen_panes
+from .row_watermarks import NEVER
 from .store import SLOT_BYTES, Store
 from .task import NOT_SELECTED
 
@@ -46,10 +48,25 @@ def closes_windows(task, watermark):
 
 @compiled
 def begin_firing(task, watermark):
-    """The windows that end at or before a watermark are to be given out, in order."""
+    """The windows that end at or before a watermark are to be given out, one after the other."""
     panes = Panes(task.panes)
-    give_out(task, panes, closed_panes(panes, watermark))
+    task.watermark = watermark
+    if panes.partial != 0:
+        give_out(task, panes, closed_panes(panes, watermark))
+    else:
+        give_out(task, panes, note_window(panes, watermark))
     return task.due_count
+
+
+@compiled
+def next_window(task):
+    """A window was given out: go on with the next one."""
+    panes = Panes(task.panes)
+    if panes.gathered != 0:
+        spare_pane(panes, panes.gathered)
+        panes.gathered = 0
+    pass_window(panes, task.due_count)
+    give_out(task, panes, note_window(panes, task.watermark))
 
 
 @compiled
@@ -68,12 +85,11 @@ def give_out(task, panes, count):
 
 @compiled
 def end_firing(task):
-    """What was given out is over: a window is closed; one that gave partial results stays open."""
+    """All was given out. Panes that gave partial results stay open."""
     panes = Panes(task.panes)
     if panes.partial != 0:
         empty_panes(panes, task.due_count)
     else:
-        close_panes(panes, task.due_count)
         widen_panes(panes, task.order_room // 2)
     task.due_count = NONE_DUE
     trim_panes(panes)
@@ -111,15 +127,15 @@ class OpenWindows:
     def __init__(
         self,
         entry: Any,
-        window: Tumbling,
         *,
         keeps_text: bool,
+        step: int = 0,
         partial: bool = False,
         account: int = 0,
     ) -> None:
         self._entry, self._saved = entry, 0  # the serial of the last window before the snapshot
         self.panes = panes = Panes.allocate()
-        panes.size, panes.partial, panes.account = window.size, partial, account
+        panes.step, panes.partial, panes.account = step, partial, account
         panes.entry_size, panes.keeps_text = entry.size, keeps_text
         panes.chunk_shift = CHUNK_RECORDS.bit_length() - 1
         by_host(lay_out_panes)(panes, FIRST_SLOTS)
@@ -127,7 +143,7 @@ class OpenWindows:
 
     @property
     def stores(self) -> dict[int, KeyedStore]:
-        """Those of open windows, by window start; for other threads, as far as can be seen."""
+        """Those of open panes, by number; for other threads, as far as can be seen."""
         panes = self.panes
         size = (panes.mask + 1) * SLOT_BYTES
         copied = np.frombuffer(ctypes.string_at(panes.directory, size), np.int64)
@@ -136,30 +152,40 @@ class OpenWindows:
 
     @property
     def next_end(self) -> int:
-        """The end of the window that closes first."""
+        """The end of the window that is over first."""
         return self.panes.next_end
 
-    def open(self, start: int) -> KeyedStore:
-        """A store for a window that has none."""
+    def open(self, pane: int, first: int, last: int) -> KeyedStore:
+        """A store for a pane that has none, with the ends of its first and its last window."""
         if by_host(lacks_pane)(self.panes):
             by_host(grow_panes)(self.panes)
-        return KeyedStore.at(by_host(open_pane)(self.panes, start), self._entry)
+        return KeyedStore.at(by_host(open_pane)(self.panes, pane, first, last), self._entry)
 
-    def close(self, starts: list[int]) -> None:
-        """Forget windows; their memory is used again."""
+    def close(self, closed: list[int]) -> None:
+        """Forget panes; their memory is used again."""
         panes = self.panes
         due = array(i64, address=panes.due)
-        for k, start in enumerate(starts):
-            due[k] = by_host(find_pane)(panes, start)
-        by_host(close_panes)(panes, len(starts))
+        for k, pane in enumerate(closed):
+            due[k] = by_host(find_pane)(panes, pane)
+        by_host(close_panes)(panes, len(closed))
         by_host(trim_panes)(panes)
+
+    def ends(self) -> dict[int, tuple[int, int]]:
+        """For each open pane: the ends of the first window to be given out, and of the last."""
+        return {pane: (s.header.first, s.header.last) for pane, s in self.stores.items()}
+
+    def set_ends(self, ends: dict[int, tuple[int, int]]) -> None:
+        """Take up what `ends` gave."""
+        for pane, store in self.stores.items():
+            store.header.first, store.header.last = ends[pane]
+        by_host(note_window)(self.panes, NEVER)
 
     # ---- snapshots ---------------------------------------------------------------------------
 
     def fresh(self) -> list[int]:
-        """Windows opened since the last snapshot, in order."""
+        """Panes opened since the last snapshot, in order."""
         stores = self.stores.items()
-        return sorted(start for start, store in stores if store.header.serial > self._saved)
+        return sorted(pane for pane, store in stores if store.header.serial > self._saved)
 
     def note_snapshot(self) -> None:
         """What is open now is known to a snapshot."""

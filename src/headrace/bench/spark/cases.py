@@ -8,6 +8,14 @@ from typing import Any
 from headrace.bench.figure import Figure, Found, by_name
 from headrace.bench.report import Suite
 
+from .bounded import (
+    bounded_etl,
+    bounded_keyed,
+    bounded_window,
+    rival_etl,
+    rival_keyed,
+    rival_window,
+)
 from .context import Context
 from .dataframe import dataframe
 from .etl import etl_parquet
@@ -30,6 +38,12 @@ CASES = by_name(
     Figure("dataframe", "functions on a DataFrame; mapInPandas", 1.0),
     Figure("tick", "smallest keyed batch; DataFrames", 1.3, True),
     Figure("startup", "seconds added to a bare session", 2.0, True, "s"),
+    Figure("bounded_window", "a whole run of the Yahoo query; the node engine", 0.8),
+    Figure("bounded_keyed", "a whole run by 100,000 keys; the node engine", 0.8),
+    Figure("bounded_etl", "a whole run, Parquet to Parquet; the node engine", 0.8),
+    Figure("rival_window", "Yahoo query, node engine; Sail", 1.0),
+    Figure("rival_keyed", "100,000 keys, node engine; Sail", 1.0),
+    Figure("rival_etl", "Parquet to Parquet, node engine; Sail", 1.0),
 )
 
 
@@ -53,6 +67,7 @@ def _case(measure: Callable[[Context], dict[str, Any]]) -> Callable[[Context], d
 MEASURED_BY = (
     *(window_parquet, etl_parquet, keyed_aggregate, keyed_python, python_udf, python_chain),
     *(kafka_json, large_state, dataframe, tick, startup),
+    *(bounded_window, bounded_keyed, bounded_etl, rival_window, rival_keyed, rival_etl),
 )
 SUITE = Suite(
     "headrace bench spark: the same work on the same two cores",

@@ -16,6 +16,8 @@ from headrace.bench.figure import Skipped
 from headrace.bench.report import Bench
 from headrace.spark.session import DAEMON, STARTING, check_java
 
+from .data import Files
+
 CORES = 2
 MEMORY = "6g"  # of Java: enough for everything that the other side keeps
 WARM_UP = 2  # batches that are left out
@@ -39,12 +41,17 @@ class Context(Bench):
     session: Any
     folder: Path
     scale: float = 1.0
+    dictionaries: bool = True  # do files have them, where values repeat?
     kafka_jars: tuple[str, ...] = ()
     no_kafka: str = "the session was started without Spark's Kafka connector"
 
     def rows(self, rows: int, least: int = 64) -> int:
         """So many rows, scaled."""
         return max(least, int(rows * self.scale))
+
+    def files(self, name: str) -> Files:
+        """Files to be written into an empty folder."""
+        return Files(self.new_folder(name), self.dictionaries)
 
     def new_folder(self, name: str) -> Path:
         """An empty folder."""
@@ -65,7 +72,9 @@ class Context(Bench):
 
 
 @contextmanager
-def opened(scale: float = 1.0, session: Any = None, kafka: bool = False) -> Iterator[Context]:
+def opened(
+    scale: float = 1.0, session: Any = None, kafka: bool = False, dictionaries: bool = True
+) -> Iterator[Context]:
     """A context with a Spark of its own on two cores, or with one that runs already.
 
     kafka: fetch Spark's Kafka connector before it starts, if it can be had.
@@ -77,7 +86,7 @@ def opened(scale: float = 1.0, session: Any = None, kafka: bool = False) -> Iter
         if kafka and session is None:
             jars, reason = _kafka_jars()
         used = start_session(jars) if session is None else session
-        yield Context(used, folder, scale, jars, reason)
+        yield Context(used, folder, scale, dictionaries, jars, reason)
         if session is None:
             used.stop()
     finally:

@@ -22,14 +22,14 @@ FIRST_CHANGE = 1_700_000_000  # files get times of change in their order: Spark 
 class Files:
     """Writes Parquet files into a folder, to be read in this order by both sides."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, dictionaries: bool = True) -> None:
+        self.folder, self._dictionaries = folder, dictionaries
         self.count = 0
 
     def add(self, rows: pa.Table) -> None:
-        """One more file. Only columns whose values repeat get a dictionary."""
+        """One more file. Columns whose values repeat get a dictionary, if any do."""
         path = self.folder / f"part-{self.count:05}.parquet"
-        dictionary: Any = [name for name in rows.schema.names if _repeats(rows[name])]
+        dictionary: Any = [n for n in rows.schema.names if self._dictionaries and _repeats(rows[n])]
         pq.write_table(rows, path, row_group_size=GROUP_ROWS, use_dictionary=dictionary)
         changed = FIRST_CHANGE + self.count
         os.utime(path, (changed, changed))

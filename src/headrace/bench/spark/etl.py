@@ -13,7 +13,6 @@ import headrace as hr
 from headrace import col
 
 from .context import BATCHES, Context
-from .data import Files
 from .queries import against, run_ours, run_theirs, stream_of
 
 FILES_IN_BATCH = 4
@@ -24,9 +23,8 @@ SALES = {"id": "int64", "product": "int64", "price": "int64", "quantity": "int64
 
 def etl_parquet(context: Context) -> dict[str, Any]:
     """A filter and a computed column between two folders."""
-    rows = context.rows(16_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
-    context.say("writing files")
-    folder = _files(context, rows)
+    folder, written = etl_files(context)
+    rows = written // BATCHES
     context.say("theirs")
     their_output = context.new_folder("etl-theirs")
 
@@ -43,16 +41,23 @@ def etl_parquet(context: Context) -> dict[str, Any]:
     theirs = run_theirs(context, frame, sink=to_files)
     context.say("ours")
     our_output = context.new_folder("etl-ours")
-    kept = hr.read.parquet(folder, schema=SALES).filter(col("quantity") >= LEAST)
-    made = kept.select("id", "product", total=col("price") * col("quantity"))
     # what Spark compresses with, too
-    ours = run_ours(context, made.write.parquet(our_output, compression="snappy"), rows)
-    correct = _same(our_output, their_output, rows * BATCHES)
+    ours = run_ours(context, sales(folder).write.parquet(our_output, compression="snappy"), rows)
+    correct = _same(our_output, their_output, written)
     return against(rows, ours, theirs, correct)
 
 
-def _files(context: Context, rows: int) -> Path:
-    files, part = Files(context.new_folder("etl")), rows // FILES_IN_BATCH
+def sales(folder: Path) -> hr.Stream:
+    """Ours."""
+    kept = hr.read.parquet(folder, schema=SALES).filter(col("quantity") >= LEAST)
+    return kept.select("id", "product", total=col("price") * col("quantity"))
+
+
+def etl_files(context: Context) -> tuple[Path, int]:
+    """A folder with sales, and how many there are."""
+    rows = context.rows(16_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
+    context.say("writing files")
+    files, part = context.files("etl"), rows // FILES_IN_BATCH
     random = np.random.default_rng(1)
     columns = {
         "product": random.integers(0, 10_000, part),
@@ -61,7 +66,7 @@ def _files(context: Context, rows: int) -> Path:
     }
     for number in range(BATCHES * FILES_IN_BATCH):
         files.add(pa.table({"id": np.arange(number * part, (number + 1) * part), **columns}))
-    return files.folder
+    return files.folder, rows * BATCHES
 
 
 def _same(ours: Path, theirs: Path, ids: int) -> bool:

@@ -21,7 +21,7 @@ from headrace.bench.harness import needed
 from headrace.workloads.compare import same_rows
 
 from .context import BATCHES, WARM_UP, Context
-from .data import FIRST_CHANGE, Files
+from .data import FIRST_CHANGE
 from .queries import Timed, Ways, discard, run_ours, run_theirs, stream_of
 
 BATCH_ROWS = 4_000_000
@@ -193,7 +193,7 @@ class Folders:
 
 def _file(context: Context, rows: int, seed: int) -> Path:
     random = np.random.default_rng(seed)
-    files = Files(context.new_folder("numbers"))
+    files = context.files("numbers")
     columns = {name: random.integers(0, 1 << 40, rows) for name in NUMBERS}
     files.add(pa.table(columns))
     return next(files.folder.iterdir())

@@ -17,7 +17,6 @@ from headrace.workloads.compare import same_rows
 from headrace.workloads.keyed import Totals, add
 
 from .context import BATCHES, CORES, WARM_UP, Context
-from .data import Files
 from .queries import Timed, against, run_ours, run_theirs, steady, stream_of
 
 KEYS = 20_000
@@ -73,7 +72,7 @@ def _against_apis(context: Context, size: int, apis: list[str]) -> dict[str, Any
 
 def _files(context: Context, rows: int) -> tuple[Path, list[pa.Table]]:
     """Batches in which the last row of each key is marked, and what each of them gives."""
-    files, expected = Files(context.new_folder("keyed")), []
+    files, expected = context.files("keyed"), []
     random = np.random.default_rng(1)
     keys = random.integers(0, 1 << 62, min(KEYS, rows))
     count, total = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)

@@ -12,7 +12,7 @@ import headrace as hr
 from headrace.workloads.compare import same_rows
 
 from .context import WARM_UP, Context
-from .data import START, Files, times
+from .data import START, times
 from .queries import Timed, run_ours, run_theirs, stream_of
 
 ROWS = 100
@@ -46,7 +46,7 @@ def tick(context: Context) -> dict[str, Any]:
 
 
 def _files(context: Context, ticks: int) -> Path:
-    files = Files(context.new_folder("ticks"))
+    files = context.files("ticks")
     keys = np.arange(ROWS) % 50
     for number in range(ticks):
         files.add(pa.table({"key": keys, "at": times(START + number * 1_000_000, ROWS, 10_000)}))

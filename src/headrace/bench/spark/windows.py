@@ -15,7 +15,7 @@ from headrace.workloads.compare import same_rows
 from headrace.workloads.ysb import VIEW
 
 from .context import BATCHES, Context
-from .data import START, Files, times, with_columns, ysb_rows
+from .data import START, times, with_columns, ysb_rows
 from .queries import Timed, against, run_ours, run_theirs, stream_of
 
 WINDOW_SECONDS = 10
@@ -33,17 +33,23 @@ VALUES = {"key": "int64", "at": "timestamp", "value": "int64"}
 
 def window_parquet(context: Context) -> dict[str, Any]:
     """Views of ads per campaign in windows of ten seconds."""
-    rows = context.rows(32_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
-    context.say("writing files")
-    part = rows // FILES_IN_BATCH
-    events, campaigns = ysb_rows(part)
-    view = events.filter(pc.equal(events["event_type"], pa.scalar(VIEW))).slice(0, 1)
-    folder, end = timed_files(context, events, view, "event_time")
+    folder, campaigns, written, end = event_files(context)
+    rows = written // BATCHES
     context.say("theirs")
     theirs = _ysb_theirs(context, folder, campaigns)
     context.say("ours")
-    ours = _ysb_ours(context, folder, campaigns, rows)
+    ours = run_ours(context, views_of_campaigns(folder, campaigns).write.collect(), rows)
     return against(rows, ours, theirs, same_closed(ours, theirs, end))
+
+
+def event_files(context: Context) -> tuple[Path, pa.Table, int, pa.Scalar]:
+    """A folder with events, the table of campaigns, how many rows there are, and the last end."""
+    rows = context.rows(32_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
+    context.say("writing files")
+    events, campaigns = ysb_rows(rows // FILES_IN_BATCH)
+    view = events.filter(pc.equal(events["event_type"], pa.scalar(VIEW))).slice(0, 1)
+    folder, end = timed_files(context, events, view, "event_time")
+    return folder, campaigns, rows * BATCHES, end
 
 
 def timed_files(
@@ -54,7 +60,7 @@ def timed_files(
     The last row closes all windows before it, whose end is given: theirs waits for such a row,
     where ours ends with its files.
     """
-    files, rows = Files(context.new_folder("rows")), part.num_rows
+    files, rows = context.files("rows"), part.num_rows
     step = max(1, WINDOWS_IN_BATCH * WINDOW // (rows * FILES_IN_BATCH))
     for number in range(BATCHES * FILES_IN_BATCH):
         files.add(with_columns(part, {column: times(START + number * rows * step, rows, step)}))
@@ -70,8 +76,9 @@ def same_closed(ours: Timed, theirs: Timed, end: pa.Scalar) -> bool:
     return same_rows(closed, theirs.result)
 
 
-def _ysb_ours(context: Context, folder: Path, campaigns: pa.Table, rows: int) -> Timed:
-    counted = (
+def views_of_campaigns(folder: Path, campaigns: pa.Table) -> hr.Stream:
+    """Ours."""
+    return (
         hr.read.parquet(folder, schema=EVENTS)
         .filter(col("event_type") == VIEW)
         .join(hr.table(campaigns), on="ad_id")
@@ -80,7 +87,6 @@ def _ysb_ours(context: Context, folder: Path, campaigns: pa.Table, rows: int) ->
         .window(hr.tumbling(f"{WINDOW_SECONDS}s"))
         .agg(views=hr.count())
     )
-    return run_ours(context, counted.write.collect(), rows)
 
 
 def _ysb_theirs(context: Context, folder: Path, campaigns: pa.Table) -> Timed:
@@ -105,6 +111,17 @@ def _ysb_theirs(context: Context, folder: Path, campaigns: pa.Table) -> Timed:
 
 def keyed_aggregate(context: Context) -> dict[str, Any]:
     """Count and sum by many keys in windows as long as two batches."""
+    folder, written, end = key_files(context)
+    rows = written // BATCHES
+    context.say("theirs")
+    theirs = _keyed_theirs(context, folder)
+    context.say("ours")
+    ours = run_ours(context, key_sums(folder).write.collect(), rows)
+    return against(rows, ours, theirs, same_closed(ours, theirs, end))
+
+
+def key_files(context: Context) -> tuple[Path, int, pa.Scalar]:
+    """A folder with values of many keys, how many rows there are, and the last end."""
     rows = context.rows(8_000_000) // FILES_IN_BATCH * FILES_IN_BATCH
     part = rows // FILES_IN_BATCH
     random = np.random.default_rng(1)
@@ -118,18 +135,18 @@ def keyed_aggregate(context: Context) -> dict[str, Any]:
         }
     )
     folder, end = timed_files(context, made, made.slice(0, 1), "at")
-    context.say("theirs")
-    theirs = _keyed_theirs(context, folder)
-    context.say("ours")
-    summed = (
+    return folder, rows * BATCHES, end
+
+
+def key_sums(folder: Path) -> hr.Stream:
+    """Ours."""
+    return (
         hr.read.parquet(folder, schema=VALUES)
         .with_watermark("at", 0)
         .key_by("key")
         .window(hr.tumbling(f"{LONG_WINDOW // 1_000_000}s"))
         .agg(count=hr.count(), total=hr.sum("value"))
     )
-    ours = run_ours(context, summed.write.collect(), rows)
-    return against(rows, ours, theirs, same_closed(ours, theirs, end), keys=len(keys))
 
 
 def _keyed_theirs(context: Context, folder: Path) -> Timed:

@@ -13,8 +13,9 @@ from dataclasses import replace
 from ..connector import is_unordered
 from ..derive import time_expression
 from ..errors import PipelineError
-from ..expressions import Binary, Column, Expression, Literal
+from ..expressions import Aggregate, Column
 from ..nodes import (
+    PANE,
     WATERMARK,
     Clock,
     Filter,
@@ -29,7 +30,6 @@ from ..nodes import (
     Sink,
     Source,
     TableJoin,
-    Tumbling,
     Union,
     Watermark,
     WindowAggregate,
@@ -41,9 +41,10 @@ from ..nodes import (
 )
 from ..schema import Field
 from ..types import int64
+from ..windows.base import Window
 from .carrying import carry
 
-CARRIED = Field(WATERMARK, int64)
+CARRIED, PANED = Field(WATERMARK, int64), Field(PANE, int64)
 
 
 def place_clocks(roots: Sequence[Node]) -> list[Node]:
@@ -65,9 +66,16 @@ def place_clocks(roots: Sequence[Node]) -> list[Node]:
                 return replace(node, inputs=(on_time[id(node.input)],))
             case WindowAggregate():
                 test = _on_time(node, inputs[0])
-                made = replace(node, inputs=(test,), rows=test.schema)
                 on_time[id(node)] = test
-                return _with_watermark_of_window(made) if carries else made
+                # results leave when the watermark has come to their end: it is just before that
+                schema = extended(node.schema, CARRIED) if carries else node.schema
+                return replace(
+                    node,
+                    inputs=(test,),
+                    rows=test.schema,
+                    schema=schema,
+                    aggregates=node.aggregates + _measures(node),
+                )
             case Sink() | MapBatches() | Filter() | TableJoin() | Union() if not carries:
                 sides = [_without_watermark(side, node, k) for k, side in enumerate(inputs)]
                 return node.with_inputs(*sides)
@@ -81,29 +89,19 @@ def place_clocks(roots: Sequence[Node]) -> list[Node]:
 def _on_time(node: WindowAggregate, source: Node) -> OnTime:
     return OnTime(
         (source,),
-        visible(source.schema),
+        extended(visible(source.schema), PANED),
         f"{node.name}.on_time",
         site=node.site,
         key=source.key,
-        time=node.input.time,
+        time=node.input.time if node.window.uses_time else None,
         window=node.window,
     )
 
 
-def _with_watermark_of_window(node: WindowAggregate) -> Project:
-    """Results of a window leave when the watermark has passed its end: not before the end."""
-    start = Column("window_start")
-    watermark = Binary("+", start, Literal(node.window.size - 1, int64))
-    columns: list[tuple[str, Expression]] = [(name, Column(name)) for name in node.schema.names]
-    return Project(
-        (node,),
-        extended(node.schema, CARRIED),
-        f"{node.name}.watermark",
-        site=node.site,
-        key=node.key,
-        time=node.time,
-        columns=(*columns, (WATERMARK, watermark)),
-    )
+def _measures(node: WindowAggregate) -> tuple[tuple[str, Aggregate], ...]:
+    """What a kind of windows has to know of the times of rows, as aggregates."""
+    time = Column(node.input.time or "")
+    return tuple((name, Aggregate(kind, time)) for name, kind in node.window.measures)
 
 
 def _without_watermark(source: Node, reader: Node, side: int = 0) -> Node:
@@ -136,8 +134,8 @@ def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:
             known = found.get(id(source))
             if known is not None and (known[0].time, known[0].bound) != (time, node.bound):
                 raise PipelineError(
-                    f"{source.name} would have two watermarks",
-                    operator=node.name,
+                    f"{source.written} would have two watermarks",
+                    operator=node.written,
                     site=node.site,
                     fix=f"the other one is at {known[1].site!r}: call with_watermark once, "
                     "before the stream branches",
@@ -149,16 +147,17 @@ def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:
     return {source: clock for source, (clock, _) in found.items()}
 
 
-def _windows_below(roots: Sequence[Node]) -> dict[int, tuple[tuple[Tumbling, ...], bool]]:
+def _windows_below(roots: Sequence[Node]) -> dict[int, tuple[tuple[Window, ...], bool]]:
     """For each node the windows its rows reach, and whether a function may change their time."""
     readers = consumers(roots)
-    found: dict[int, tuple[tuple[Tumbling, ...], bool]] = {}
+    found: dict[int, tuple[tuple[Window, ...], bool]] = {}
     for node in reversed(list(walk(roots))):
-        windows: list[Tumbling] = []
+        windows: list[Window] = []
         exact = False
         for reader in readers.get(id(node), ()):
             if isinstance(reader, WindowAggregate):
-                windows.append(reader.window)
+                if reader.window.uses_time:
+                    windows.append(reader.window)
             elif not isinstance(reader, Late):
                 more, strict = found[id(reader)]
                 windows.extend(more)
@@ -173,8 +172,10 @@ def _carriers(roots: Sequence[Node]) -> set[int]:
     found: set[int] = set()
     for node in reversed(list(walk(roots))):
         for reader in readers.get(id(node), ()):
-            if isinstance(reader, WindowAggregate) or (
-                id(reader) in found and not isinstance(reader, Late | WindowAggregate)
-            ):
+            if isinstance(reader, WindowAggregate):
+                reaches = reader.window.uses_time
+            else:
+                reaches = id(reader) in found and not isinstance(reader, Late)
+            if reaches:
                 found.add(id(node))
     return found

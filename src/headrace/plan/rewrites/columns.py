@@ -153,7 +153,7 @@ def _lift(node: Filter | Project, layer: int) -> Filter | Project:
         site=node.site,
         key=source.key,
         time=source.time,
-        function=Computation(calls, f"{node.name}\n  at {node.site!r}"),
+        function=Computation(calls, f"{node.written}\n  at {node.site!r}"),
         columns=calls,
     )
     if isinstance(node, Filter):

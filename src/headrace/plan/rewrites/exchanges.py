@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..aggregates import merges_exactly, partial_schema
+from ..accumulators import merges_exactly, partial_schema
 from ..by_column import ArrowColumns
 from ..expressions import Column, Expression, KeyHash
 from ..nodes import (
     KEY_HASH,
+    PANE,
     Exchange,
     Filter,
     MapBatches,
@@ -75,10 +76,9 @@ def _keyed(node: Node, partition: Partition) -> Node:
 def _in_halves(node: WindowAggregate) -> WindowAggregate:
     aggregates = tuple(aggregate for _, aggregate in node.aggregates)
     keys = node.schema.select(node.key)
-    start = Field("window_start", node.schema["window_start"])
     partial = replace(
         node,
-        schema=partial_schema(keys, start, aggregates, node.rows),
+        schema=partial_schema(keys, Field(PANE, int64), aggregates, node.rows),
         name=f"{node.name}.partial",
         identity=f"{node.identity}.partial",
         phase="partial",

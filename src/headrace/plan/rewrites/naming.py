@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import PipelineError
-from ..nodes import Node, Process, WindowAggregate, transform, walk
+from ..nodes import Node, Process, Project, WindowAggregate, transform, walk
+
+PROJECTIONS = ("select", "with_columns", "drop", "rename", "map")
 
 
 def name_operators(roots: Sequence[Node]) -> list[Node]:
@@ -21,7 +23,7 @@ def name_operators(roots: Sequence[Node]) -> list[Node]:
         if node.name and node.name in given:
             raise PipelineError(
                 f"two operators are named {node.name!r}",
-                operator=node.kind,
+                operator=node.written,
                 site=node.site,
                 fix=f"the other one is at {given[node.name].site!r}: give each its own name",
             )
@@ -29,11 +31,17 @@ def name_operators(roots: Sequence[Node]) -> list[Node]:
             given[node.name] = node
     used, ordinals, stateful = set(given), Counter[str](), Counter[str]()
 
+    def kind_of(node: Node) -> str:
+        """A projection is called what the user wrote: map, with_columns and so on."""
+        wrote = node.written.partition(" ")[0]
+        return wrote if isinstance(node, Project) and wrote in PROJECTIONS else node.kind
+
     def named(node: Node, inputs: tuple[Node, ...]) -> Node:
         name = node.name
         while not name:
-            ordinals[node.kind] += 1
-            name = f"{node.kind}_{ordinals[node.kind]}"
+            kind = kind_of(node)
+            ordinals[kind] += 1
+            name = f"{kind}_{ordinals[kind]}"
             if name in used:
                 name = ""
         if isinstance(node, Process | WindowAggregate):

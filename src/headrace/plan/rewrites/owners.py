@@ -67,7 +67,7 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
                 return exchange
             case WindowAggregate() if isinstance(inputs[0], Exchange) and inputs[0].owned:
                 made = node.with_inputs(*inputs)
-                name, order = f"{node.name}.gathered", ("window_start", *node.key)
+                name, order = f"{node.name}.gathered", (*node.window.order, *node.key)
                 return _gathering(made, name, order)
             case Exchange() | Sink() if carries:
                 return node.with_inputs(*inputs)

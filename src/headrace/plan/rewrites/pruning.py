@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..expressions import Column, columns_of
 from ..nodes import (
+    PANE,
     WATERMARK,
     Exchange,
     Filter,
@@ -21,11 +22,12 @@ from ..nodes import (
     TableJoin,
     Union,
     WindowAggregate,
+    extended,
     transform,
     visible,
     walk,
 )
-from ..schema import Schema
+from ..schema import Field, Schema
 
 
 def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
@@ -54,7 +56,9 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 sides = tuple(_only(side, names, node, k) for k, side in enumerate(inputs))
                 return replace(node, inputs=sides, schema=sides[0].schema)
             case OnTime():
-                return replace(node, inputs=inputs, schema=visible(inputs[0].schema))
+                pane = Field(PANE, node.schema[PANE])
+                schema = extended(visible(inputs[0].schema), pane)
+                return replace(node, inputs=inputs, schema=schema)
             case Filter() | Exchange():
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
             case WindowAggregate():
@@ -65,7 +69,7 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 schema = Schema(tuple(kept))
                 return replace(node, inputs=inputs, carry=carry, schema=schema)
             case Late():
-                return replace(node, inputs=inputs, schema=inputs[0].schema)
+                return replace(node, inputs=inputs, schema=visible(inputs[0].schema))
         return node.with_inputs(*inputs)
 
     return transform(roots, change)
@@ -120,9 +124,9 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
         case TableJoin():
             return (wanted - {n for _, n in node.taken}) | set(node.left_on)
         case OnTime():
-            return wanted | {node.time or "", WATERMARK}
+            return wanted - {PANE} | ({node.time, WATERMARK} if node.time else set())
         case WindowAggregate():
-            operands = [a.operand for _, a in node.aggregates if a.operand is not None]
+            operands = [operand for _, a in node.aggregates for operand in a.operands()]
             columns = set().union(*map(columns_of, operands)) if operands else set()
-            return columns | set(node.key) | {source.time or ""}
+            return columns | set(node.key) | {PANE}
     return wanted or set(source.schema.names[:1])

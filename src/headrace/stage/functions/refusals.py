@@ -235,13 +235,22 @@ _BETTER = {
 
 def refusal(error: BaseException, functions: Sequence[FunctionType]) -> Refusal:
     """What Numba said of a function, and of which line of the user's functions."""
-    text = _COLOURS.sub("", str(error))
+    text = without_colours(error)
     said = essence(text)
     meant = isinstance(error, NumbaError | UnsupportedBytecodeError) or said.startswith("Numba")
     if not meant:  # a mistake of Numba itself
         said = f"Numba failed with {type(error).__name__}: {said}"
     site = find_site(error, text, functions) or code_site(functions[0].__code__)
     return Refusal(f"cannot be compiled: {said}", site, f"change the line, {WAY_OUT}")
+
+
+def without_colours(said: object) -> str:
+    """What Numba said: it colours its errors and warnings where colorama is installed.
+
+    >>> without_colours("\\x1b[1mDetected\\x1b[0m")
+    'Detected'
+    """
+    return _COLOURS.sub("", str(said))
 
 
 def essence(text: str) -> str:

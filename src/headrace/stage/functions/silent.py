@@ -19,7 +19,13 @@ from numba.extending import overload
 
 from headrace.stage.functions.fingerprint import instructions
 from headrace.stage.functions.handlers import caught_as
-from headrace.stage.functions.refusals import WAY_OUT, Refusal, find_site, line_site
+from headrace.stage.functions.refusals import (
+    WAY_OUT,
+    Refusal,
+    find_site,
+    line_site,
+    without_colours,
+)
 from headrace.stage.memory.arithmetic import float_to_int
 from headrace.stage.memory.numba_internals import Dispatcher, NumbaWarning, ir
 from headrace.stage.strings.text_numbers import float_of_str, float_of_words, int_of_str
@@ -118,7 +124,7 @@ def assigned_variables(functions: Sequence[FunctionType]) -> Iterator[None]:
     finally:
         numba.config.ALWAYS_WARN_UNINIT_VAR = before
     for warning in seen:
-        text = str(warning.message)
+        text = without_colours(warning.message)
         said, _, name = text.partition("\n")[0].rpartition(" ")
         if said != "Detected uninitialized variable":
             continue

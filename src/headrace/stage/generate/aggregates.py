@@ -6,17 +6,25 @@ overflows) leaves the record as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
-from headrace.plan.aggregates import Accumulator, accumulators
+from headrace.plan.accumulators import Accumulator, accumulators, operand_type
+from headrace.plan.aggregates.base import Change
+from headrace.plan.aggregates.kinds import kind_of
+from headrace.plan.expression_types import aggregate_type
 from headrace.plan.expressions import Aggregate
+from headrace.plan.functions import Function
 from headrace.plan.schema import Schema
-from headrace.plan.types import DataType, int64
+from headrace.plan.types import DataType
 
-from .expressions import Scope
-from .stores import StoreLayout, value_of
+from .expressions import Resources, Scope
+from .stores import value_of
+from .values import zero
 from .writer import Value, Writer
+
+Room = Callable[[str], None]  # asks for the bytes of a string
 
 
 @dataclass(frozen=True)
@@ -31,142 +39,149 @@ class Update:
 class AggregateCode:
     """The code of all aggregates of one operator over records of a layout."""
 
-    def __init__(self, aggregates: tuple[tuple[str, Aggregate], ...], rows: Schema) -> None:
+    def __init__(
+        self, aggregates: tuple[tuple[str, Aggregate], ...], rows: Schema, resources: Resources
+    ) -> None:
+        self._resources = resources
+        self.names = [name for name, _ in aggregates]
         self.aggregates = [aggregate for _, aggregate in aggregates]
+        self.kinds = [kind_of(aggregate) for aggregate in self.aggregates]
+        self.operands = [operand_type(aggregate, rows) for aggregate in self.aggregates]
+        self.types = [aggregate_type(aggregate, rows) for aggregate in self.aggregates]
         self.fields = accumulators(tuple(self.aggregates), rows)
 
+    @property
+    def parts(self) -> list[Accumulator]:
+        """The accumulators of all aggregates."""
+        return [part for parts in self.fields for part in parts]
+
     def initial(self) -> dict[str, tuple[str, ...]]:
-        """The first words of the fields that do not start as zero."""
-        made = {}
-        for aggregate, parts in zip(self.aggregates, self.fields, strict=True):
-            for part in parts:
-                if part.role == "value" and not part.type.is_text:
-                    made[part.field] = (_neutral(aggregate.kind, part.type),)
+        """The first words of all fields."""
+        made = {part.field: zero(part.type) for part in self.parts}
+        for kind, operand, parts in zip(self.kinds, self.operands, self.fields, strict=True):
+            first = kind.initial(operand)
+            made |= {part.field: (first[part.role],) for part in parts if part.role in first}
         return made
 
-    def update(self, scope: Scope, entry: str, room: Callable[[str], None]) -> None:
+    def update(self, scope: Scope, entry: str, room: Room) -> None:
         """Let one row into a record. `room(bytes)` is called where a string must be kept."""
         updates: list[Update] = []
-        for aggregate, parts in zip(self.aggregates, self.fields, strict=True):
+        for aggregate, kind, parts in zip(self.aggregates, self.kinds, self.fields, strict=True):
             given = None if aggregate.operand is None else scope.value(aggregate.operand)
+            time = None if aggregate.time is None else scope.value(aggregate.time)
+            kept = _fields(parts, entry)
             valid = None if given is None else given.valid
-            updates.extend(self._enter(scope.writer, aggregate.kind, parts, entry, given, valid, 1))
-        self._store(scope.writer, updates, room)
 
-    def merge(self, scope: Scope, entry: str, room: Callable[[str], None]) -> None:
-        """Let a partial result, whose columns are named as the fields, into a record."""
-        updates: list[Update] = []
-        for aggregate, parts in zip(self.aggregates, self.fields, strict=True):
-            columns = {part.role: scope.column(part.column) for part in parts}
-            count = columns["count"].word if "count" in columns else "1"
-            valid = f"{count} > 0" if "count" in columns else None
-            given = columns.get("value", columns.get("total"))
-            updates.extend(
-                self._enter(scope.writer, aggregate.kind, parts, entry, given, valid, count)
-            )
-        self._store(scope.writer, updates, room)
+            def add(kind=kind, kept=kept, given=given, time=time) -> list[Change]:
+                return kind.add(kept, given, time, self._code(scope.writer))
 
-    def _enter(
+            updates.extend(_computed(scope.writer, kept, add, valid))
+        _store(scope.writer, updates, room)
+
+    def merge(
         self,
         writer: Writer,
-        kind: str,
-        parts: tuple[Accumulator, ...],
         entry: str,
-        given: Value | None,
-        valid: str | None,
-        count: object,
-    ) -> list[Update]:
-        made = []
-        for part in parts:
-            field = value_of(part.field, part.type, entry)
-            if part.role == "count":
-                new = self._guarded(writer, f"{field.words[0]} + {count}", field, valid)
-                made.append(Update(field, (new,)))
-            elif part.role == "total":
-                word = given.word if not part.type.is_float else f"float({given.word})"
-                code = (
-                    f"{field.word} + {word}" if part.type.is_float else f"add({field.word}, {word})"
-                )
-                made.append(Update(field, (self._guarded(writer, code, field, valid),)))
-            else:
-                first = next((p for p in parts if p.role == "count"), None)
-                seen = None if first is None else value_of(first.field, first.type, entry).word
-                made.append(_extreme(writer, kind, field, given, valid, seen))
+        other: Callable[[Accumulator], Value],
+        room: Room,
+        store: str = "store",
+    ) -> None:
+        """Let other fields into a record of a store."""
+        updates: list[Update] = []
+        for kind, parts in zip(self.kinds, self.fields, strict=True):
+            kept, given = _fields(parts, entry), {part.role: other(part) for part in parts}
+
+            def merge(kind=kind, kept=kept, given=given) -> list[Change]:
+                return kind.merge(kept, given, self._code(writer))
+
+            updates.extend(_computed(writer, kept, merge))
+        _store(writer, updates, room, store)
+
+    def results(self, writer: Writer, entry: str) -> dict[str, Value]:
+        """The results by name, from a record."""
+        made = {}
+        for name, kind, parts, type_ in zip(
+            self.names, self.kinds, self.fields, self.types, strict=True
+        ):
+            result = kind.result(_fields(parts, entry), self._code(writer))
+            made[name] = Value(type_, result.words, result.valid)
         return made
 
-    @staticmethod
-    def _guarded(writer: Writer, code: str, field: Value, valid: str | None) -> str:
-        if valid is None:
-            return writer.let(code)
-        name = writer.let(field.words[0])
-        with writer.block(f"if {valid}:"):
-            writer.line(f"{name} = {code}")
-        return name
+    def _code(self, writer: Writer) -> _Code:
+        return _Code(writer, self._resources)
 
-    @staticmethod
-    def _store(writer: Writer, updates: list[Update], room: Callable[[str], None]) -> None:
-        for update in updates:
-            if update.target.type.is_text:
-                with writer.block(f"if {update.only_if}:"):
-                    room(f"kept_bytes({update.words[0]})")
-        for update in updates:
-            if not update.target.type.is_text:
-                writer.line(f"{update.target.word} = {update.words[0]}")
-                continue
-            (head, tail), kept = update.words, update.target.words
-            with writer.block(f"if {update.only_if}:"):
-                writer.line(f"{kept[1]} = keep_words({head}, {tail}, Heap(store.heap))")
-                writer.line(f"{kept[0]} = {head}")
-
-    def results(self, writer: Writer, layout: StoreLayout, entry: str) -> list[Value]:
-        """The results, one value per aggregate, from a record."""
-        made = []
-        for aggregate, parts in zip(self.aggregates, self.fields, strict=True):
-            fields = {part.role: layout.value(part.field, entry) for part in parts}
-            count = fields.get("count")
-            valid = None if count is None else writer.let(f"{count.word} > 0", "n")
-            if aggregate.kind == "count":
-                made.append(fields["count"])
-            elif aggregate.kind == "mean":
-                total = writer.let(f"float({fields['total'].word})")
-                mean = writer.let("0.0")
-                with writer.block(f"if {count.word} > 0:"):
-                    writer.line(f"{mean} = {total} / {count.word}")
-                made.append(Value(fields["total"].type, (mean,), valid))
-            else:
-                value = fields.get("total", fields.get("value"))
-                made.append(Value(value.type, value.words, valid))
-        return made
+    def field_of(self, name: str, role: str, entry: str) -> Value:
+        """A field of a named aggregate, in a record."""
+        parts = self.fields[self.names.index(name)]
+        return _fields(parts, entry)[role]
 
 
-def _neutral(kind: str, of: DataType) -> str:
-    """What min or max starts from, so that no flag is needed where values are never null."""
-    least = kind == "max"
-    if of.is_float:
-        return "(-INFINITY)" if least else "NAN"
-    if of.name == "bool":
-        return repr(not least)
-    stored = int64 if of.name == "uint64" or not of.is_whole else of
-    return f"({stored.integer_range[0 if least else 1]})"
+@dataclass(frozen=True)
+class _Code:
+    """The kernel in the making, as kinds of aggregates see it."""
+
+    writer: Writer
+    resources: Resources
+
+    def let(self, expression: str) -> str:
+        """Give an expression a name."""
+        return self.writer.let(expression)
+
+    def function(self, function: Function) -> str:
+        """The name of a user's function."""
+        return self.resources.function(function)
+
+    def received(self, given: str, kind: DataType) -> Value:
+        """What a user's function gave, as a value of a type."""
+        return Scope(self.writer, Schema(()), {}, self.resources).result(given, kind)
 
 
-def _extreme(
-    writer: Writer, kind: str, field: Value, given: Value, valid: str | None, seen: str | None
-) -> Update:
-    """min or max: strings by their bytes, floats with NaN above all numbers."""
-    sign = "<" if kind == "min" else ">"
-    if field.type.is_text:
-        better = f"compare_words({', '.join(given.words + field.words)}) {sign} 0"
-    elif field.type.is_float:
-        pair = (given.word, field.word) if kind == "min" else (field.word, given.word)
-        better = f"float_less({', '.join(pair)})"
-    else:
-        better = f"{given.word} {sign} {field.word}"
-    if seen is not None:
-        better = f"{seen} == 0 or {better}"
+def _fields(parts: Sequence[Accumulator], entry: str) -> dict[str, Value]:
+    return {part.role: value_of(part.field, part.type, entry) for part in parts}
+
+
+def _computed(
+    writer: Writer,
+    kept: dict[str, Value],
+    changes: Callable[[], list[Change]],
+    valid: str | None = None,
+) -> list[Update]:
+    """New values of fields, under names; where `valid` is false they are the old ones."""
+    names = {role: writer.fresh() for role in kept}
     if valid is not None:
-        better = f"{valid} and ({better})"
-    if field.type.is_text:
-        return Update(field, given.words, writer.let(better, "b"))
-    value = writer.let(f"{given.word} if {better} else {field.word}")
-    return Update(field, (value,))
+        for role, field in kept.items():
+            first = "False" if field.type.is_text else field.word
+            writer.line(f"{names[role]} = {first}")
+    words: dict[str, tuple[str, ...]] = {}
+    with writer.block(f"if {valid}:") if valid is not None else nullcontext():
+        for change in changes():
+            name, field, only_if = names[change.field], kept[change.field], change.only_if
+            words[change.field] = change.words
+            if field.type.is_text:  # whether it changes: it is copied when all else has gone well
+                writer.line(f"{name} = {only_if or 'True'}")
+            elif only_if is None:
+                writer.line(f"{name} = {change.words[0]}")
+            else:
+                writer.line(f"{name} = {change.words[0]} if {only_if} else {field.word}")
+    made = []
+    for role, new in words.items():
+        if kept[role].type.is_text:
+            made.append(Update(kept[role], new, names[role]))
+        else:
+            made.append(Update(kept[role], (names[role],)))
+    return made
+
+
+def _store(writer: Writer, updates: list[Update], room: Room, store: str = "store") -> None:
+    texts = [update for update in updates if update.target.type.is_text]
+    if texts:
+        bytes_ = [f"(kept_bytes({u.words[0]}) if {u.only_if} else 0)" for u in texts]
+        room(" + ".join(bytes_))  # asked for at once: a row enters whole, or not yet
+    for update in updates:
+        if not update.target.type.is_text:
+            writer.line(f"{update.target.word} = {update.words[0]}")
+            continue
+        (head, tail), kept = update.words, update.target.words
+        with writer.block(f"if {update.only_if}:"):
+            writer.line(f"{kept[1]} = keep_words({head}, {tail}, Heap({store}.heap))")
+            writer.line(f"{kept[0]} = {head}")

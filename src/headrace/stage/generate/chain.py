@@ -25,12 +25,13 @@ from headrace.plan.nodes import (
 from .aggregates import AggregateCode
 from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
+from .firing import advance_text
 from .layouts import state_layout, table_layout, window_layout
 from .moving import compact_text
 from .steps import apply_steps, is_true, match_number
 from .stores import StoreLayout, find_text, insert_text, match_text, order_text, record_text
 from .values import hash_code
-from .windowing import advance_text, update_window
+from .windowing import update_window
 from .writer import Writer
 
 
@@ -60,7 +61,7 @@ def kernel_text(chain: Chain) -> KernelText:
     if chain.emitter is not None:
         parts.append(frame_text(context))
     if chain.windowed is not None:
-        parts.append(advance_text(chain.windowed))
+        parts.append(advance_text(chain.windowed, made.resources))
     state = _state_layout(chain)
     if state is not None and state.keeps_text:
         parts.append(compact_text(state))
@@ -89,10 +90,16 @@ def _stores(chain: Chain, made: KernelText) -> list[str]:
             parts += [record_text(layout), find_text(layout), insert_text(layout, {})]
         elif isinstance(node, WindowAggregate):
             layout = window_layout(node)
-            initial = AggregateCode(node.aggregates, node.rows).initial()
-            parts += [record_text(layout), find_text(layout), insert_text(layout, initial)]
-            parts.append(order_text(layout))
+            code = AggregateCode(node.aggregates, node.rows, made.resources)
+            parts += [record_text(layout), find_text(layout)]
+            parts += [insert_text(layout, code.initial()), order_text(layout, _end(node, code))]
     return parts
+
+
+def _end(node: WindowAggregate, code: AggregateCode) -> str:
+    """The field by which the records of a pane end, if they end by themselves."""
+    by = node.window.record_order
+    return code.field_of(by, "value", "").word if by else ""
 
 
 def _split_front(chain: Chain) -> tuple[list[Filter], list[Node]]:

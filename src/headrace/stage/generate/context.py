@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from headrace.plan.aggregates import accumulators
+from headrace.plan.accumulators import accumulators
 from headrace.plan.expression_types import can_fail
 from headrace.plan.expressions import Aggregate
 from headrace.plan.nodes import (
@@ -20,6 +20,7 @@ from headrace.plan.nodes import (
     Received,
     TableJoin,
     WindowAggregate,
+    visible,
 )
 from headrace.plan.schema import Schema
 
@@ -90,7 +91,7 @@ class Chain:
         """The columns of the late rows, if they are wanted."""
         if not self.late_wanted:
             return None
-        return next(n.schema for n in self.nodes if isinstance(n, OnTime))
+        return next(visible(n.schema) for n in self.nodes if isinstance(n, OnTime))
 
     @property
     def outputs(self) -> dict[int, Schema]:
@@ -140,7 +141,6 @@ class Context:
         self.chain = chain
         self.made = KernelText("", Resources())
         self.writer = Writer()
-        self.window_start: str | None = None  # of the row, once it is computed
         self.early_join: TableJoin | None = None  # whose matches are found before the row loop
         self.tests_lateness = False
         self._input = Layout.of(chain.input)
@@ -340,7 +340,7 @@ class Context:
             head.line("panes = Panes(task.panes)")
             if chain.gives_single_rows:
                 head.line("direct = task.direct != 0")
-            head.line("pane_start = NO_WINDOW")
+            head.line("pane_number = NO_WINDOW")
             head.line("store = Store(0)")
             head.line("epoch = 0")
             if self.made.uses_known:

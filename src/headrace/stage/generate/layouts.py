@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.plan.aggregates import accumulators
+from headrace.plan.accumulators import accumulators
 from headrace.plan.nodes import Process, TableJoin, WindowAggregate
 
 from .stores import StoreLayout

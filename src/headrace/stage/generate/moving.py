@@ -104,7 +104,7 @@ def copy_strings(store, heap):
 @compiled
 def room(task_address):
     task = Task(task_address)
-    if task.needs_window == 0 and task.needs_order == 0:
+    if asks_for_records(task):
         store = Store(task.need)
         if wants_compaction(store):
             live = live_bytes(store)

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headrace.plan.expressions import Expression
-from headrace.plan.nodes import (
-    WATERMARK,
-    Filter,
-    Node,
-    OnTime,
-    Project,
-    TableJoin,
-    Tumbling,
-)
+from headrace.plan.nodes import PANE, WATERMARK, Filter, Node, OnTime, Project, TableJoin
+from headrace.plan.types import int64
 
 from .context import Context
 from .expressions import Scope
+from .formulas import Formulas
 from .layouts import table_layout
 from .stores import call_arguments, local_entry, located
 from .values import hash_code, zero
@@ -40,7 +34,7 @@ def apply_steps(
             case TableJoin():
                 scope = _join(context, scope, node, "" if resuming else skip)
             case OnTime():
-                _on_time(context, scope, node, skip)
+                scope = _on_time(context, scope, node, skip)
             case _:
                 raise TypeError(f"{node.kind} cannot stand inside a chain")
     return scope
@@ -129,23 +123,35 @@ def _taken(writer: Writer, value: Value, found: str | None) -> Value:
     return Value(value.type, names, valid)
 
 
-def start_of_window(writer: Writer, time: Value, window: Tumbling) -> str:
-    """The start of the window that a row falls into."""
-    return writer.let(f"window_start({time.word}, {window.size}, {window.offset})", "w")
-
-
-def _on_time(context: Context, scope: Scope, node: OnTime, skip: str) -> None:
-    """A row is late if its window was closed by the watermark before it, or if it has no time."""
-    writer = context.writer
-    time = scope.column(node.time or "")
+def _on_time(context: Context, scope: Scope, node: OnTime, skip: str) -> Scope:
+    """The pane of a row. It is late if no window of it was open by the watermark before it, or if
+    it has no time."""
+    writer, kind, words = context.writer, node.window, Formulas(context.made.resources)
+    if node.time is None:
+        pane = writer.let(kind.pane(words, ""), "w")
+        return _with_pane(context, scope, node, pane)
+    time = scope.column(node.time)
     context.tests_lateness = True
-    start = context.window_start = start_of_window(writer, time, node.window)
     late = writer.let("False" if time.valid is None else f"not {time.valid}", "b")
+    pane = writer.let(kind.pane(words, time.word), "w")
     with scope.branch("if marked:"):  # in most blocks no row can be late
         watermark = scope.column(WATERMARK).word
-        writer.line(f"{late} = {late} or {start} + {node.window.size} <= {watermark}")
+        writer.line(f"{late} = {late} or {kind.late(words, time.word, pane, watermark)}")
+        shortened = kind.shortened(words, pane, watermark)
+        if shortened is not None:
+            with writer.block(f"if not {late}:"):
+                writer.line(f"{pane} = {shortened}")
     with scope.branch(f"if {late}:"):
         writer.line("task.late += 1")
-        if context.chain.late_wanted:
-            context.write_late(scope, node.schema)
+        if context.chain.late_schema is not None:
+            context.write_late(scope, context.chain.late_schema)
         _lines(writer, skip)
+    return _with_pane(context, scope, node, pane)
+
+
+def _with_pane(context: Context, scope: Scope, node: OnTime, pane: str) -> Scope:
+    columns: dict[str, Value | Callable[[], Value]] = {
+        name: (lambda name=name: scope.column(name)) for name in scope.schema.names
+    }
+    columns[PANE] = Value(int64, (pane,))
+    return Scope(context.writer, node.schema, columns, context.made.resources, scope)

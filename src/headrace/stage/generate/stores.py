@@ -278,14 +278,19 @@ def keep(writer: Writer, given: Value, kept: Value, heap: str = "heap") -> None:
     )
 
 
-def order_text(layout: StoreLayout) -> str:
-    """order(a, b) -> -1, 0, 1 of two records by key, and prefix(record), which agrees with it."""
+def order_text(layout: StoreLayout, leading: str = "") -> str:
+    """order(a, b) -> -1, 0, 1 of two records by key, and prefix(record), which agrees with it.
+
+    leading: a value that comes before the key.
+    """
     p = layout.prefix
     writer = Writer()
-    for left, right in zip(layout.key_values("a"), layout.key_values("b"), strict=True):
+    first = [layout.value(leading, "a")] if leading else []
+    keys = [*first, *layout.key_values("a")]
+    others = [*([layout.value(leading, "b")] if leading else []), *layout.key_values("b")]
+    for left, right in zip(keys, others, strict=True):
         _compare_keys(writer, left, right)
     writer.line("return 0")
-    keys = layout.key_values("a")
     prefix = "0"
     if keys:
         prefix = _order_word(keys[0])

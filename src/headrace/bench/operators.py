@@ -1,0 +1,162 @@
+"""`headrace bench operators`: kinds of windows, as ratios to simpler ones over the same rows.
+
+Both sides run on the node engine, in turns, over rows in memory; the result of every run is
+compared with one that NumPy computes in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import headrace as hr
+from headrace.stream import Stream
+
+from . import report
+from .figure import Figure, Found, by_name
+from .harness import Run, in_turns
+from .queries import How, finish
+
+SECONDS, EVERY = 10, 1  # of the windows
+KEYS = 1_000
+SESSIONS_OF = 4  # rows of each key
+MOST_KEYS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user may choose. `rows` is None for the figure's own number."""
+
+    rows: int | None = None
+    repeat: int = 5
+    workers: int = 2
+
+
+@dataclass
+class Bench(report.Bench):
+    """What the measurements share."""
+
+    settings: Settings = field(default_factory=Settings)
+
+
+Check = Callable[[pa.Table], bool]
+
+
+def _duel(
+    bench: Bench, rows: int, ours: tuple[Stream, Check], theirs: tuple[Stream, Check]
+) -> Found:
+    how = How("node", bench.settings.workers)
+
+    def side(stream: Stream, check: Check) -> Callable[[], Run]:
+        def run() -> Run:
+            ended = finish(stream, how)
+            return Run(rows, ended.seconds, ended.rows == rows and check(ended.result))
+
+        return run
+
+    sides = {"ours": side(*ours), "theirs": side(*theirs)}
+    turns = in_turns(sides, bench.settings.repeat, say=bench.say)
+    duel = turns.duel("ours", "theirs")
+    details = {"rows": rows, "workers": bench.settings.workers}
+    return Found(duel.ratio, turns.correct, {**duel.said(), **details})
+
+
+# ---- sliding windows -------------------------------------------------------------------------
+
+
+def _sliding(bench: Bench) -> dict[str, Found]:
+    rows = bench.settings.rows or 32_000_000
+    bench.say("making rows")
+    span = 100  # seconds
+    at, keys = np.arange(rows) * span // rows, np.random.default_rng(1).integers(0, KEYS, rows)
+    counts = np.bincount(at * KEYS + keys, minlength=span * KEYS).reshape(span, KEYS)
+    stream = hr.read.memory(pa.table({"at": at, "key": keys})).with_watermark("at", 0).key_by("key")
+
+    def counted(windows: Any, starts: Sequence[int]) -> tuple[Stream, Check]:
+        totals = [counts[max(start, 0) : start + SECONDS].sum(axis=0) for start in starts]
+        expected = _flat(starts, totals)
+        made = stream.window(windows).agg(n=hr.count())
+        return made, lambda found: _same(found, ("window_start", "key", "n"), expected)
+
+    slid = counted(hr.sliding(SECONDS, every=EVERY), range(1 - SECONDS, span))
+    tumbled = counted(hr.tumbling(SECONDS), range(0, span, SECONDS))
+    return {"sliding": _duel(bench, rows, slid, tumbled)}
+
+
+def _flat(starts: Sequence[int], totals: list[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Windows, keys and counts of what is not empty, in order."""
+    whole = np.array(totals)
+    window, key = np.nonzero(whole)
+    return np.array(starts)[window], key, whole[window, key]
+
+
+def _same(found: pa.Table, names: Sequence[str], expected: Sequence[np.ndarray]) -> bool:
+    columns = [found[name].to_numpy() for name in names]
+    return all(np.array_equal(one, other) for one, other in zip(columns, expected, strict=True))
+
+
+# ---- sessions --------------------------------------------------------------------------------
+
+
+def _session(bench: Bench) -> dict[str, Found]:
+    rows = bench.settings.rows or SESSIONS_OF * MOST_KEYS
+    bench.say("making rows")
+    keys = max(1, rows // SESSIONS_OF)
+    rows, gap = keys * SESSIONS_OF, keys + keys // 5
+    chance = np.random.default_rng(1)
+    order = np.array([chance.permutation(keys) for _ in range(SESSIONS_OF)])
+    times = np.argsort(order, axis=1) + np.arange(SESSIONS_OF)[:, None] * keys  # of each key
+    table = pa.table({"at": np.arange(rows), "key": order.ravel()})
+    stream = hr.read.memory(table).with_watermark("at", 0).key_by("key")
+    ends = np.concatenate([np.diff(times, axis=0) >= gap, np.ones((1, keys), bool)])
+    last = np.sort(times[ends])
+
+    def by_hand(state, at):  # type: ignore[no-untyped-def]  # compiled
+        if state.rows > 0 and at - state.last >= gap:
+            yield state.first, state.last, state.rows
+            state.rows = 0
+        if state.rows == 0:
+            state.first = at
+        state.last = at
+        state.rows += 1
+
+    def sessions(found: pa.Table) -> bool:
+        right = np.array_equal(found["window_end"].to_numpy() - gap, last)
+        return right and int(found["n"].to_numpy().sum()) == rows
+
+    def closed(found: pa.Table) -> bool:  # those that another one follows
+        return found.num_rows == len(last) - keys
+
+    written = stream.process(
+        by_hand,
+        state={"first": 0, "last": 0, "rows": 0},
+        columns=["at"],
+        output=["first", "last", "n"],
+    )
+    ours = stream.window(hr.session(gap)).agg(n=hr.count())
+    return {"session": _duel(bench, rows, (ours, sessions), (written, closed))}
+
+
+# ---- all of them -----------------------------------------------------------------------------
+
+FIGURES = by_name(
+    Figure("sliding", "sliding 10 s by 1 s against tumbling 10 s, count by key", 0.5),
+    Figure("session", "sessions of 1 million keys against process by hand", 1.0),
+)
+
+SUITE = report.Suite(
+    "headrace bench operators: kinds of windows, 2 workers",
+    FIGURES,
+    {("sliding",): _sliding, ("session",): _session},
+)
+
+
+def run(
+    names: Sequence[str] = (), *, settings: Settings | None = None, **shown: Any
+) -> list[report.Result]:
+    """Measure figures (all, without names), print them as `report.run` does, and give them."""
+    return report.run(SUITE, Bench(settings or Settings()), names, **shown)

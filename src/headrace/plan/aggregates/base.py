@@ -1,0 +1,119 @@
+"""What a kind of aggregate says of itself; nothing else knows the kinds by name.
+
+For each key and pane it keeps some *fields*, which begin as zero or as `initial` says. A value is
+added to them, two sets of fields are merged, and the result is computed from one. The code of
+that is text, Python expressions in the words of the stage's vocabulary; what is given are the
+expressions of fields and values. Nulls are passed over before `add` is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..functions import Function
+from ..types import DataType
+
+
+class Held(Protocol):
+    """A typed value in generated code: one word, or two of a string."""
+
+    @property
+    def type(self) -> DataType:
+        """Its type."""
+        ...
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The expressions that hold it."""
+        ...
+
+    @property
+    def word(self) -> str:
+        """The only one."""
+        ...
+
+    @property
+    def valid(self) -> str | None:
+        """When it is not null; None: always."""
+        ...
+
+
+Fields = Mapping[str, Held]
+
+
+class Code(Protocol):
+    """The kernel in the making."""
+
+    def let(self, expression: str) -> str:
+        """Give an expression a name."""
+        ...
+
+    def function(self, function: Function) -> str:
+        """The name of a user's function."""
+        ...
+
+    def received(self, given: str, kind: DataType) -> Held:
+        """What a user's function gave, as a value of a type."""
+        ...
+
+
+@dataclass(frozen=True)
+class Change:
+    """New words of a field; where `only_if` is false it stays as it is."""
+
+    field: str
+    words: tuple[str, ...]
+    only_if: str | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The words of a result; `valid` says when there is one, None: always."""
+
+    words: tuple[str, ...]
+    valid: str | None = None
+
+
+class Kind:
+    """A kind of aggregate; `argument` is what a user gave besides the values."""
+
+    needs_time = False  # does it look at the event time of rows?
+    of_numbers = False  # must its values be numbers?
+
+    def __init__(self, argument: Any = None) -> None:
+        self.argument = argument
+
+    def bind(self, of: DataType | None, check: Callable[..., Function]) -> Any:
+        """The argument, once the type of values is known; `check(function, inputs)` gives users'
+        functions as a plan knows them."""
+        return self.argument
+
+    def type(self, of: DataType | None) -> DataType:
+        """The type of results over values of a type (None: over rows)."""
+        raise NotImplementedError
+
+    def fields(self, of: DataType | None) -> tuple[tuple[str, DataType], ...]:
+        """The names and types of the fields."""
+        raise NotImplementedError
+
+    def initial(self, of: DataType | None) -> dict[str, str]:
+        """What fields begin as that do not begin as zero."""
+        return {}
+
+    def merges_exactly(self, of: DataType | None) -> bool:
+        """Is the result the same, in whatever order fields are merged?"""
+        return True
+
+    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+        """A value that is not null (None: a row) enters."""
+        raise NotImplementedError
+
+    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
+        """Other fields enter; they may have seen no value."""
+        raise NotImplementedError
+
+    def result(self, kept: Fields, code: Code) -> Result:
+        """The result."""
+        raise NotImplementedError

@@ -1,0 +1,252 @@
+"""`advance`: what windows give out. Partial results as they lie; the results of windows by key.
+
+A window of one pane is given out as it is. Several panes are brought together in a spare store.
+Where the records of a pane end by themselves (`Window.merges`), they are given out in the order of
+their ends, as far as the watermark goes, or go over into the pane behind.
+"""
+
+from __future__ import annotations
+
+from headrace.plan.accumulators import Accumulator
+from headrace.plan.nodes import PANE, WATERMARK, WindowAggregate
+from headrace.plan.types import int64
+
+from ..task import MAIN
+from .aggregates import AggregateCode
+from .context import PREFETCH_AHEAD, bind_output, stop_when_full, write_row
+from .expressions import Resources
+from .formulas import Formulas
+from .layouts import window_layout
+from .stores import call_arguments, entry_code, size_name
+from .writer import Value, Writer
+
+
+def advance_text(node: WindowAggregate, resources: Resources) -> str:
+    """advance(task): give out the windows that are due."""
+    made = _Advance(node, resources)
+    if node.phase == "partial":
+        made.partial_results()
+    elif node.window.merges:
+        made.records_by_end()
+    else:
+        made.windows()
+    return f"@compiled\ndef advance(task_address):\n{made.head()}{made.writer.text()}"
+
+
+class _Advance:
+    """The function in the making."""
+
+    def __init__(self, node: WindowAggregate, resources: Resources) -> None:
+        self.node, self.writer, self.layout = node, Writer(), window_layout(node)
+        self.code = AggregateCode(node.aggregates, node.rows, resources)
+        self.resources, self.words = resources, Formulas(resources)
+
+    def head(self) -> str:
+        """Written when the body is."""
+        head, schema = Writer(), self.node.schema
+        head.line("task = Task(task_address)")
+        head.line("panes = Panes(task.panes)")
+        bind_output(head, "out", MAIN, "written", "room", schema)
+        if WATERMARK in schema.names:
+            head.line("may_have_watermarks(out)")
+        if self.resources.literals:
+            head.line("literals = views(task.literals)")
+        return head.text()
+
+    # ---- three ways to give out --------------------------------------------------------------
+
+    def partial_results(self) -> None:
+        """All records of all panes that are due."""
+        writer = self.writer
+        with writer.block("while task.firing < task.due_count:"):
+            writer.line("store = Store(i64s(task.due)[task.firing])")
+            with writer.block("while task.place < store.count:"):
+                self._leave_if_full()
+                writer.line(f"entry = {self._entry('store', 'task.place')}")
+                values = self._keys("entry")
+                values[PANE] = Value(int64, ("store.window",))
+                for part in self.code.parts:
+                    values[part.column] = self.layout.value(part.field, "entry")
+                self._write(values)
+                writer.line("task.place += 1")
+            writer.line("task.place = 0")
+            writer.line("task.firing += 1")
+        self._return("CONSUMED")
+
+    def windows(self) -> None:
+        """Window after window, each with its records by key."""
+        writer = self.writer
+        with writer.block("while task.due_count > 0:"):
+            writer.line("store = Store(i64s(task.due)[0])")
+            writer.line("end = store.first")
+            with writer.block("if task.due_count > 1:"):
+                self._bring_together()
+            self._sort("store")
+            writer.line("pairs = i64s(task.order)")
+            with writer.block("while task.place < store.count:"):
+                self._leave_if_full()
+                number = writer.let("pairs[2 * (task.ordered + task.place) + 1]", "m")
+                writer.line(f"entry = {self._entry('store', number)}")
+                self._ask_ahead("pairs[2 * (task.ordered + {}) + 1]", "task.place")
+                self._write(self._results("entry", "end"))
+                writer.line("task.place += 1")
+            writer.line("next_window(task)")
+        self._return("CONSUMED")
+
+    def records_by_end(self) -> None:
+        """Record after record, by end and key, from pane to pane."""
+        writer, window = self.writer, self.node.window
+        with writer.block("while task.due_count > 0:"):
+            writer.line("store = Store(i64s(task.due)[0])")
+            with writer.block("if store.given == NOT_ORDERED:"):
+                self._keep_order()
+            writer.line("sequence = i32s(store.sequence)")
+            writer.line(f"behind = find_pane(panes, {window.following('store.window')})")
+            writer.line("end = store.last")
+            with writer.block("while store.given < store.count:"):
+                writer.line(f"entry = {self._entry('store', 'sequence[store.given]')}")
+                writer.line(f"end = {window.record_end(self._measures('entry'))}")
+                with writer.block("if end > task.watermark:"):
+                    writer.line("break")
+                self._ask_ahead("sequence[{}]", "store.given")
+                with writer.block("if behind != 0:"):
+                    self._look_behind()
+                    self._go_over()
+                self._leave_if_full()
+                self._write(self._results("entry", "end"))
+                writer.line("store.given += 1")
+            writer.line("store.first = end if store.given < store.count else store.last")
+            writer.line("next_window(task)")
+        self._return("CONSUMED")
+
+    # ---- pieces ------------------------------------------------------------------------------
+
+    def _entry(self, store: str, number: str) -> str:
+        return entry_code(self.layout, store, number)
+
+    def _keys(self, entry: str) -> dict[str, Value]:
+        return dict(zip(self.node.key, self.layout.key_values(entry), strict=True))
+
+    def _measures(self, entry: str) -> dict[str, str]:
+        """What the kind of windows keeps of the times of rows."""
+        names = [name for name, _ in self.node.window.measures]
+        return {name: self.code.field_of(name, "value", entry).word for name in names}
+
+    def _results(self, entry: str, end: str) -> dict[str, Value]:
+        values, node = self._keys(entry), self.node
+        made = node.window.results(self.words, end, self._measures(entry))
+        values |= {name: Value(node.schema[name], (word,)) for name, word in made.items()}
+        values[WATERMARK] = Value(int64, (f"{end} - 1",))
+        return values | self.code.results(self.writer, entry)
+
+    def _write(self, values: dict[str, Value]) -> None:
+        write_row(self.writer, "out", "written", self.node.schema, values.__getitem__)
+        self.writer.line("written += 1")
+        stop_when_full(self.writer, self.node.schema)
+
+    def _return(self, answer: str) -> None:
+        self.writer.line("out.rows = written")
+        self.writer.line(f"return {answer}")
+
+    def _leave_if_full(self) -> None:
+        with self.writer.block("if written == room:"):
+            self._return("OUTPUT_FULL")
+
+    def _ask_ahead(self, number: str, place: str) -> None:
+        """Records that are given out by key lie anywhere: ask for one that comes soon."""
+        ahead = f"{place} + {PREFETCH_AHEAD}"
+        with self.writer.block(f"if {ahead} < store.count:"):
+            soon = f"entry_address(store, {number.format(ahead)}, {size_name(self.layout)})"
+            self.writer.line(f"prefetch({soon})")
+
+    def _sort(self, store: str) -> None:
+        writer = self.writer
+        with writer.block("if task.ordered < 0:"):
+            with writer.block(f"if task.order_room < {store}.count:"):
+                writer.line(f"task.needs_order = {store}.count")
+                self._return("NEED_MEMORY")
+            writer.line("counters = task.order + 4 * task.order_room * WORD_BYTES")
+            writer.line(f"task.ordered = window_sort({store}, task.order, counters)")
+
+    def _keep_order(self) -> None:
+        """The order of a pane's records, for all watermarks that are to come."""
+        writer = self.writer
+        with writer.block("if store.sequence_room < store.count:"):
+            writer.line("task.need = store.address")
+            writer.line("task.needs_sequence = 1")
+            self._return("NEED_MEMORY")
+        self._sort("store")
+        writer.line("pairs, numbers = i64s(task.order), i32s(store.sequence)")
+        with writer.block("for k in range(store.count):"):
+            writer.line("numbers[k] = pairs[2 * (task.ordered + k) + 1]")
+        writer.line("store.given = 0")
+        with writer.block("while store.given < store.count:"):  # saved after they were given out
+            writer.line(f"entry = {self._entry('store', 'numbers[store.given]')}")
+            end = self.node.window.record_end(self._measures("entry"))
+            with writer.block(f"if {end} >= store.first:"):
+                writer.line("break")
+            writer.line("store.given += 1")
+
+    def _bring_together(self) -> None:
+        """The records of all panes of a window, merged by key."""
+        writer = self.writer
+        with writer.block("if panes.gathered == 0:"):
+            with writer.block("if panes.spare == 0:"):
+                writer.line("task.needs_spare = 1")
+                self._return("NEED_MEMORY")
+            writer.line("panes.gathered = take_spare(panes)")
+        writer.line("store = Store(panes.gathered)")
+        with writer.block("while task.firing < task.due_count:"):
+            writer.line("pane = Store(i64s(task.due)[task.firing])")
+            with writer.block("while task.place < pane.count:"):
+                writer.line(f"part = {self._entry('pane', 'task.place')}")
+                keys = call_arguments(list(self._keys("part").values()))
+                arguments = ", ".join(["store", "part.hash", *keys])
+                writer.line(f"number = window_find({arguments})")
+                with writer.block("if number < 0:"):
+                    writer.line(f"number = window_insert({arguments})")
+                with writer.block("if number < 0:"):
+                    self._need("store")
+                writer.line(f"entry = {self._entry('store', 'number')}")
+                self._merge("entry", "part", "store")
+                writer.line("task.place += 1")
+            writer.line("task.place = 0")
+            writer.line("task.firing += 1")
+
+    def _look_behind(self) -> None:
+        """Ask for the slots and records of the pane behind that are looked at soon."""
+        writer, far, near = self.writer, PREFETCH_AHEAD // 2, PREFETCH_AHEAD // 4
+        writer.line("further = Store(behind)")
+        with writer.block(f"if store.given + {far} < store.count:"):
+            writer.line(f"soon = {self._entry('store', f'sequence[store.given + {far}]')}")
+            writer.line("prefetch_slot(further.index, further.mask, soon.hash)")
+            writer.line(f"soon = {self._entry('store', f'sequence[store.given + {near}]')}")
+            where = "further.index, further.mask, further.chunks, further.chunk_shift"
+            writer.line(f"prefetch_entry({where}, soon.hash, {size_name(self.layout)})")
+
+    def _go_over(self) -> None:
+        """A record whose window goes on in the pane behind becomes part of the record there."""
+        writer, window = self.writer, self.node.window
+        keys = call_arguments(list(self._keys("entry").values()))
+        writer.line(f"number = window_find({', '.join(['further', 'entry.hash', *keys])})")
+        with writer.block("if number >= 0:"):
+            writer.line(f"later = {self._entry('further', 'number')}")
+            with writer.block(f"if {window.begins(self._measures('later'))} < end:"):
+                self._merge("later", "entry", "further")
+                writer.line("note_change(further, later, number)")
+                writer.line("store.given += 1")
+                writer.line("continue")
+
+    def _merge(self, entry: str, other: str, store: str) -> None:
+        def room(count: str) -> None:
+            with self.writer.block(f"if lacks_bytes({store}, {count}):"):
+                self._need(store)
+
+        def held(part: Accumulator) -> Value:
+            return self.layout.value(part.field, other)
+
+        self.code.merge(self.writer, entry, held, room, store)
+
+    def _need(self, store: str) -> None:
+        self.writer.line(f"task.need = {store}.address")
+        self._return("NEED_MEMORY")
