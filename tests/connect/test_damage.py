@@ -109,7 +109,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path, kind, cut):
     except DataError as error:
         assert str(path) in str(error)
     else:
-        assert kind.name == "json" and len(found) < 3000  # it was to be read again by lines
+        assert kind.name in ("json", "csv") and len(found) < 3000  # to be read again by lines
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
