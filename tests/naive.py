@@ -361,11 +361,13 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
             return min(values, key=order)
         case "max":
             return max(values, key=order)
-        case "first":
+        case "first" | "last":
             timed = [(row[source.time], value) for value, row in found if value is not None]
-            return min(timed, key=lambda pair: pair[0])[1]
-        case "last":
-            timed = [(row[source.time], value) for value, row in found if value is not None]
+            timed = [pair for pair in timed if pair[0] is not None]
+            if not timed:
+                return None
+            if aggregate.kind == "first":
+                return min(timed, key=lambda pair: pair[0])[1]
             return max(reversed(timed), key=lambda pair: pair[0])[1]
     if type_of(operand, schema).is_integer:
         if aggregate.kind == "mean":

@@ -245,7 +245,9 @@ def aggregate_type(aggregate: Aggregate, schema: Schema) -> DataType:
             f"{aggregate} needs numbers, and {aggregate.operand} is {operand}",
             "use count, min or max, or cast it",
         )
-    return kind.type(operand)
+    made = kind.type(operand)
+    timeless = aggregate.time is not None and type_of(aggregate.time, schema).nullable
+    return replace(made, nullable=True) if timeless else made
 
 
 def can_fail(expression: Expression, schema: Schema) -> bool:

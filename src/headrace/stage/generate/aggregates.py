@@ -70,7 +70,8 @@ class AggregateCode:
             given = None if aggregate.operand is None else scope.value(aggregate.operand)
             time = None if aggregate.time is None else scope.value(aggregate.time)
             kept = _fields(parts, entry)
-            valid = None if given is None else given.valid
+            there = [each.valid for each in (given, time) if each is not None and each.valid]
+            valid = " and ".join(there) or None
 
             def add(kind=kind, kept=kept, given=given, time=time) -> list[Change]:
                 return kind.add(kept, given, time, self._code(scope.writer))
