@@ -3,7 +3,7 @@
 The lock-free parts are plain functions over `stage.memory.atomics`. Compiled they are the engine;
 interpreted, `tests/node/explore.py` runs them through all interleavings for small bounds.
 
-    port.py        the ring between two units and its claims       Streams fig. 3; Enjima §3.1.2
+    port.py        the ring between two units                      Streams fig. 3; Enjima §3.1.2
     blocks.py      a block with its readers' count and its home    Enjima §3.1
     readers.py     who still reads a block; the last one recycles
     pool.py        the free blocks of a maker                      Enjima §3.1, fig. 3
@@ -15,16 +15,16 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     permits.py     long rows leave a worker free
     parking.py     spin, prepare, scan again, park                 Streams §4.1.3
     futex.py       the system calls under parking
-    unit.py        what runs: sources, kernels, merges, sinks
+    unit.py        units, their runs, and the contract of both
     emit.py        what units give, and who is told
     running.py     one run of a kernel's unit                      Streams fig. 4; Enjima §3.1.2
     passing.py     units without a kernel: pass, merge, sink       Ordered, definition 5.1
     gathering.py   what owners give, brought together in order     Ordered, definition 5.1
     batches.py     a user's function over Arrow batches
-    splits.py      rows of channels, claimed; reading.py: copied in
+    splits.py      rows of channels, claimed; reading.py: in blocks
     worker.py      the loop of a worker                            Streams figs. 4-6
     schedulers/    the hooks, and the scheduler `near`             Bobox §4.2; Streams figs. 4-6
-    graph.py       a plan into units; building.py: into records
+    graph.py       a plan into operators; building.py: into records
     query.py       what the host does for units; channels.py: for sources
     hosts.py       threads for what calls Python
     engine.py      the threads, and queries that come and go
