@@ -225,7 +225,7 @@ def test_what_is_no_duration(given):
 
 def test_windows_keep_what_was_given():
     assert repr(tumbling("10s", offset="1s")) == "tumbling('10s', offset='1s')"
-    assert tumbling(5).size == 5
+    assert tumbling(5).given["size"] == 5
     assert tumbling("10s") == tumbling("10s")
     with pytest.raises(AttributeError):
-        tumbling(5).size = 6
+        tumbling(5).said = "other"

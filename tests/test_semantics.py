@@ -731,4 +731,4 @@ def test_a_row_that_fails(run, request):
     (kernel,) = (unit.kernel for unit in stage._units if isinstance(unit, KernelUnit))
     columns = kernel.functions.numbered_columns()
     saved, _ = kernel.functions.save(kernel.store, columns, np.arange(kernel.store.count))
-    assert (saved.to_pylist(), kernel.output.rows) == ([{"key_0": 0, "field_0": 1}], 0)
+    assert (saved.to_pylist(), kernel.outputs[0].rows) == ([{"key_0": 0, "field_0": 1}], 0)
