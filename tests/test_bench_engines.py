@@ -456,7 +456,8 @@ def light_that_got(*came):
     """Batches of so many rows at moments: a light query that was given them."""
     light = beside.Light()
     for moment, rows in came:
-        light._came.append((moment, rows))
+        light._came.append(moment)
+        light._rows.append(rows)
     return light
 
 
