@@ -21,6 +21,7 @@ from tests.running import assert_same, check
 import headrace as hr
 from headrace import PipelineError, col
 from headrace.job import planned
+from headrace.plan.nodes import HIDDEN
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string, timestamp
 from headrace.stage.blocks.arrow import to_arrow
@@ -123,7 +124,7 @@ def test_results_come_when_their_window_is_over(kind, choose):
         if batch.rows is not None
         else pa.RecordBatch.from_pylist([], schema=node.schema.to_arrow())
     )
-    names = [name for name in node.schema.names if not name.startswith("__")]
+    names = [name for name in node.schema.names if name not in HIDDEN]
     stage.declare(node.name, "0")
     for at in range(rows.num_rows):
         stage.push(node.name, rows.select(names).slice(at, 1), "0")
