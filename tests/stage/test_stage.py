@@ -6,6 +6,7 @@ import pytest
 import headrace as hr
 from headrace import col
 from headrace.job import planned
+from headrace.plan.schema import HIDDEN_PREFIX
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.blocks.block import Block
 from headrace.stage.blocks.layout import Layout
@@ -198,7 +199,7 @@ def test_a_flush_takes_rows_along_that_are_on_their_way(compiled):
     stage.push("in", numbers(1, 2, 3))
     stage.flush()
     ((_, block),) = list(stage.pull())
-    assert to_arrow(block).column("__count_0").to_pylist() == [3]
+    assert to_arrow(block).column(f"{HIDDEN_PREFIX}count_0").to_pylist() == [3]
 
 
 def three_times(n):
