@@ -145,6 +145,8 @@ def stored_maximum(values: pa.ChunkedArray | pa.Array, kind: DataType) -> Any:
         values = values.filter(pc.invert(pc.is_nan(values)))
     if kind.is_text and pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
+    if kind.name in ("duration", "time"):  # Arrow does not compare durations
+        values = values.cast(kind.to_arrow()).cast(pa.int64())
     largest = pc.max(values)
     if not largest.is_valid:
         return None
