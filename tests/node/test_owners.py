@@ -8,7 +8,7 @@ from tests.running import assert_same
 
 import headrace as hr
 from headrace import col
-from headrace.node import engine
+from headrace.node import building, engine
 from headrace.plan.errors import MemoryBudgetError
 from headrace.stage import windows
 
@@ -94,6 +94,19 @@ def test_windows_come_by_window_and_key(owners, keys, with_owners, monkeypatch):
         assert_same(rows_of(output.result()), wanted, ordered=True)
     partial = next(m for name, m in job.metrics().items() if name.endswith(".partial"))
     assert (partial["rows_out"] > partial["rows_in"] / 2) == (keys > 3)
+
+
+@OWNERS
+def test_several_branches_of_owners_meet(owners, with_owners, monkeypatch):
+    """Each of them is brought together by itself, with little room everywhere."""
+    with_owners(owners)
+    monkeypatch.setattr(building, "RING", 1)
+    totalled = rows(300, 40).key_by("key").process(totals, state=STATE, output=["t", "w"])
+    both = totalled.with_columns(d=col("t") * 2)
+    union = both.union(both.filter(col("t") < 0), both.filter(col("t") % 2 == 0)).write.collect()
+    (expected,) = naive([union])
+    run_all(union, workers=3, capacity=16, compiled=False, fuse="none")
+    assert_same(rows_of(union.result()), expected, ordered=False)
 
 
 @pytest.mark.compiled

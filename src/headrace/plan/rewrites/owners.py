@@ -47,11 +47,11 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
     behind: set[int] = set()  # new nodes whose rows carry their place
     gathered: dict[int, Exchange] = {}  # where the rows of a new node come together
 
-    def meet(node: Node, reader: Node) -> Node:
+    def meet(node: Node) -> Node:
         if id(node) not in behind:
             return node
-        if id(node) not in gathered:
-            gathered[id(node)] = _gathering(node, f"{reader.name}.gathered")
+        if id(node) not in gathered:  # by its own name: a union may read several of them
+            gathered[id(node)] = _gathering(node, f"{node.name}.gathered")
         return gathered[id(node)]
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -75,7 +75,7 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
                 made = carry(node, inputs, PLACED)
                 behind.add(id(made))
                 return made
-        return node.with_inputs(*(meet(side, node) for side in inputs))
+        return node.with_inputs(*map(meet, inputs))
 
     return transform(roots, change)
 
