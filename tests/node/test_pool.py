@@ -139,7 +139,7 @@ def make_blocks(pool, ports, readers, rounds):
         while block == 0:
             pause()
             block = take(pool)
-        NodeBlock(block).block.serial = i + 1
+        NodeBlock(block).block.watermark = i + 1
         retain(block, readers)
         for reader in range(readers):
             while not open_rows(ports[reader], block, 0, 1, 1, i, 0):
@@ -157,7 +157,7 @@ def read_blocks(port, got, rounds):
 
 @compiled
 def read_one(port, got, round):
-    value = NodeBlock(got.block).block.serial
+    value = NodeBlock(got.block).block.watermark
     if value != round + 1:
         raise ValueError("the block was recycled before it was read")
     return consume(port, got, 1)
@@ -224,7 +224,7 @@ def write_on(pool, port):
     block = take(pool)
     retain(block, 1)
     open_rows(port, block, 0, 1, 1, 0, 0)
-    NodeBlock(block).block.clock = 5
+    NodeBlock(block).block.watermark = 5
     release(block)
 
 

@@ -193,7 +193,7 @@ def _cut(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
     codes = np.frombuffer(data, np.uint8)
     newlines = np.flatnonzero(codes == NEWLINE)
     if not dialect.quote or dialect.quote.encode() not in data:
-        return newlines + 1, len(newlines), {}
+        return newlines + 1, len(newlines), _bare_returns(codes, newlines + 1)
     quote = ord(dialect.quote)
     quotes = np.flatnonzero(codes == quote)
     opening, closing = quotes[0::2], quotes[1::2]
@@ -203,8 +203,23 @@ def _cut(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
     around = (ord(dialect.delimiter), NEWLINE, quote)
     if _are(before, around) and _are(behind, (*around, CARRIAGE_RETURN)):
         last = np.flatnonzero(np.searchsorted(quotes, newlines) % 2 == 0)
-        return newlines[last] + 1, int(last[-1]) + 1 if len(last) else 0, {}
+        ends = newlines[last] + 1
+        bad = _bare_returns(codes, ends, quotes)
+        return ends, int(last[-1]) + 1 if len(last) else 0, bad
     return _walk(data, dialect, path, line)
+
+
+def _bare_returns(
+    codes: np.ndarray, ends: np.ndarray, quotes: np.ndarray | None = None
+) -> dict[int, str]:
+    """Records with a carriage return that ends no line, outside of quotes: Arrow takes some of them
+    for the ends of lines."""
+    returns = np.flatnonzero(codes[:-1] == CARRIAGE_RETURN)
+    bare = returns[codes[returns + 1] != NEWLINE]
+    if quotes is not None:
+        bare = bare[np.searchsorted(quotes, bare) % 2 == 0]
+    numbers = np.searchsorted(ends, bare, side="right")
+    return dict.fromkeys(numbers[numbers < len(ends)].tolist(), BARE_RETURN)
 
 
 def _are(codes: np.ndarray, allowed: tuple[int, ...]) -> bool:
