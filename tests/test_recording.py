@@ -1,5 +1,6 @@
 """Runs that are recorded and run again: the same rows, the same results, at a pace."""
 
+import struct
 import threading
 
 import pytest
@@ -105,6 +106,18 @@ def test_rows_come_at_their_pace(tmp_path):
         else:
             seen[batch.rows["n"][0].as_py()] = clock.now() - begun
     assert seen == {0: 0.0, 1: 5.0, 2: 15.0}
+
+
+def test_a_recording_is_validated_before_anything_follows_it(tmp_path):
+    """An offset behind the text, written into the file."""
+    out = hr.read.memory({"s": ["abc", "defg", "hi"]}).filter(col("s") != "x").write.collect()
+    hr.run(*hr.record(tmp_path / "r", out), engine="thread", compiled=False)
+    (path,) = (tmp_path / "r").rglob("*.arrows")
+    content, offsets = path.read_bytes(), struct.pack("<4i", 0, 3, 7, 9)
+    assert content.count(offsets) == 1
+    path.write_bytes(content.replace(offsets, struct.pack("<4i", 0, 3, 7, 1 << 20)))
+    with pytest.raises(hr.DataError, match=rf"{path}: column 's' is damaged"):
+        hr.run(*hr.replay(tmp_path / "r", out, speed=None), engine="thread")
 
 
 def test_a_replay_that_waits_can_be_stopped(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -46,10 +47,6 @@ class FolderSink(StagedSink):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_ends": None}
 
-    def _schema_of(self, path: Path) -> pa.Schema:
-        """The columns of a file; an ArrowException or OSError if it cannot be read."""
-        raise NotImplementedError
-
     def _prepare(self, schema: Schema) -> None:
         if self._mode != "append":
             self._make_empty()
@@ -72,26 +69,9 @@ class FolderSink(StagedSink):
                 path.unlink()
         sync(self._folder)
 
+    @abstractmethod
     def _check_file(self, path: Path, schema: Schema) -> None:
         """Rows of a schema must fit a file that is there."""
-        try:
-            found = self._schema_of(path)
-        except DECODING_ERRORS as error:
-            raise DataError(f"{self}: {path.name} cannot be read: {error}") from None
-        there = {field.name: from_arrow(field.type) for field in found}
-        for field in schema:
-            other = there.pop(field.name, None)
-            if other is None or other.name != field.type.name:
-                said = "no such column" if other is None else str(other)
-                raise DataError(
-                    f"{self}: column {field.name!r} is {field.type.required}, and in "
-                    f"{path.name}, which is there already, {said}; write to another folder"
-                )
-        if there:
-            raise DataError(
-                f"{self}: {path.name}, which is there already, has a column "
-                f"{next(iter(there))!r} more; write to another folder"
-            )
 
     def _committed(self) -> Iterator[Path]:
         for path in sorted(self._folder.glob(f"{PART}*{self.ending}")):
@@ -133,7 +113,7 @@ class FolderSink(StagedSink):
 
 
 class CompressedFolderSink(FolderSink):
-    """A folder of files of a format that compresses by itself."""
+    """A folder of files of a format that compresses by itself, and says its columns."""
 
     compressions: ClassVar[tuple[str, ...]]
     usual: ClassVar[str]  # the one where none is named
@@ -151,3 +131,28 @@ class CompressedFolderSink(FolderSink):
             known = ", ".join(self.compressions)
             raise DataError(f"compression={compression!r}: use one of {known}")
         super().__init__(path, mode=mode, keep_staged=keep_staged)
+
+    def _check_file(self, path: Path, schema: Schema) -> None:
+        """Rows of a schema must fit a file that is there."""
+        try:
+            found = self._schema_of(path)
+        except DECODING_ERRORS as error:
+            raise DataError(f"{self}: {path.name} cannot be read: {error}") from None
+        there = {field.name: from_arrow(field.type) for field in found}
+        for field in schema:
+            other = there.pop(field.name, None)
+            if other is None or other.name != field.type.name:
+                said = "no such column" if other is None else str(other)
+                raise DataError(
+                    f"{self}: column {field.name!r} is {field.type.required}, and in "
+                    f"{path.name}, which is there already, {said}; write to another folder"
+                )
+        if there:
+            raise DataError(
+                f"{self}: {path.name}, which is there already, has a column "
+                f"{next(iter(there))!r} more; write to another folder"
+            )
+
+    @abstractmethod
+    def _schema_of(self, path: Path) -> pa.Schema:
+        """The columns of a file; an ArrowException or OSError if it cannot be read."""

@@ -11,18 +11,17 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from headrace.plan.connector import Batch
-from headrace.plan.expressions import Expression
 from headrace.plan.located import says_where
 
-from .files import Format
+from .files import Format, Selection
 from .pump import Pump
 from .staging import make_folders, sync
-from .watch import Place, Watch, WatchedReader, WatchedSource
+from .watch import Finder, Place, Watch, WatchedReader, WatchedSource
 
 FILE_LINES = 50_000  # of one file, at most
 INTERVAL = 0.05  # seconds for which lines are gathered, and between two looks for files
@@ -59,21 +58,14 @@ class JournaledSource(WatchedSource):
             self._recorder.check()
         return super().latest()
 
-    @says_where
-    def open(
-        self,
-        channel: str,
-        start: Place | None = None,
-        stop: Place | None = None,
-        columns: Sequence[str] | None = None,
-        predicate: Expression | None = None,
+    def _reader(
+        self, selection: Selection, start: Place | None, stop: Place | None
     ) -> WatchedReader:
-        """Read from `start` to `stop`; without a stop, to the end of the connection."""
-        reader = super().open(channel, start, stop, columns, predicate)
+        """Without a stop, to the end of the connection."""
         if stop is not None or self._recorder is None:
-            return reader
+            return super()._reader(selection, start, stop)
         self._recorder.start()
-        return JournalReader(reader, self._recorder)
+        return JournalReader(self._recorder, self._finder, selection, start)
 
     def close(self) -> None:
         """End the connection."""
@@ -84,8 +76,10 @@ class JournaledSource(WatchedSource):
 class JournalReader(WatchedReader):
     """Reads the journal while it grows, to its end."""
 
-    def __init__(self, reader: WatchedReader, recorder: Recorder) -> None:
-        self.__dict__.update(reader.__dict__)
+    def __init__(
+        self, recorder: Recorder, finder: Finder, selection: Selection, start: Place | None
+    ) -> None:
+        super().__init__(finder, selection, start, None)
         self._recorder = recorder
 
     @says_where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class LineFormat(TextFormat):
         return PlainContent(path, name, self)
 
 
-class LineContent:
+class LineContent(ABC):
     """One open file, whose rows are lines; a format says what becomes of them."""
 
     schema = None
@@ -91,11 +92,11 @@ class LineContent:
         """Is this line not just left out?"""
         return bool(line) and not line.isspace()
 
+    @abstractmethod
     def _decode(
         self, lines: Sequence[bytes], numbers: Sequence[int], columns: Schema
     ) -> tuple[pa.RecordBatch, Sequence[int]]:
         """The rows of some lines, and the numbers of those that are rows."""
-        raise NotImplementedError
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
         """Whole lines, some at a time, each with the number of lines before them."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from headrace.plan.connector import Batch, Position, Reader, Source, is_unordered
 from headrace.plan.expressions import Expression
-from headrace.plan.schema import Schema
+
+from .wrapped import WrappedSource
 
 
-class PieceSource:
+class PieceSource(WrappedSource):
     """At most so many rows of each channel of a source, and none that come later than so long.
 
     What it reads is not committed, and the source stays open for whoever runs the pipeline.
@@ -24,27 +24,12 @@ class PieceSource:
     """
 
     def __init__(self, source: Source, rows: int, seconds: float) -> None:
-        self._source: Any = source.unpaced() if hasattr(source, "unpaced") else source
+        super().__init__(source.unpaced() if hasattr(source, "unpaced") else source)
         self._rows, self._seconds = rows, seconds
         self.unordered = is_unordered(source)
 
     def __str__(self) -> str:
         return f"{self._source}, {self._rows:,} rows of it"
-
-    def schema(self) -> Schema:
-        """That of the source."""
-        found: Schema = self._source.schema()
-        return found
-
-    def channels(self) -> Sequence[str]:
-        """Those of the source."""
-        found: Sequence[str] = self._source.channels()
-        return found
-
-    def latest(self) -> dict[str, Position]:
-        """Those of the source."""
-        found: dict[str, Position] = self._source.latest()
-        return found
 
     def open(
         self,

@@ -20,12 +20,14 @@ from headrace.plan.errors import DataError
 from headrace.plan.expressions import Expression
 from headrace.plan.located import Located, says_where
 from headrace.plan.schema import HIDDEN_PREFIX, Schema
+from headrace.stage.blocks.validation import validated
 
 from .arrow import conform
 from .arrow_files import END_MARK
 from .clock import Clock, WallClock
 from .paths import DECODING_ERRORS, whole_path
 from .staging import make_folders, safe
+from .wrapped import WrappedSource
 
 DUE = f"{HIDDEN_PREFIX}due"  # the column of times
 ENDING = ".arrows"
@@ -48,7 +50,7 @@ class Beginning:
             return self._at
 
 
-class RecordingSource(Located):
+class RecordingSource(WrappedSource):
     """Another source, all of whose rows are written down as they are given.
 
     Guarantees: what was given is in the recording, whole batches of it if the process dies. Ranges
@@ -58,7 +60,8 @@ class RecordingSource(Located):
     replayable = False
 
     def __init__(self, source: Source, folder: Path, beginning: Beginning) -> None:
-        self._source, self._folder, self._beginning = source, folder, beginning
+        super().__init__(source)
+        self._folder, self._beginning = folder, beginning
         if folder.exists():
             raise DataError(f"{whole_path(folder)} is there already; record into a new folder")
 
@@ -69,18 +72,6 @@ class RecordingSource(Located):
     def skipped(self) -> int | None:
         """As the source says."""
         return getattr(self._source, "skipped", None)
-
-    def schema(self) -> Schema:
-        """That of the source."""
-        return self._source.schema()
-
-    def channels(self) -> Sequence[str]:
-        """Those of the source."""
-        return self._source.channels()
-
-    def latest(self) -> dict[str, Position]:
-        """As the source says."""
-        return self._source.latest()
 
     @says_where
     def open(
@@ -96,14 +87,6 @@ class RecordingSource(Located):
         make_folders(self._folder)
         path = self._folder / f"{safe(channel)}{ENDING}"
         return RecordingReader(reader, path, self.schema(), columns, self._beginning)
-
-    def committed(self, channel: str, position: Position) -> None:
-        """Hand it on."""
-        self._source.committed(channel, position)
-
-    def close(self) -> None:
-        """Close the source."""
-        self._source.close()
 
 
 class RecordingReader:
@@ -282,6 +265,7 @@ class RecordedReader(Located):
                 reader = pa.ipc.open_stream(file)
                 times = reader.schema.get_field_index(DUE)
                 for batch in reader:
+                    validated(batch, whole_path(self._path))
                     rows = conform(pa.Table.from_batches([batch]), self._schema)
                     yield from rows.append_column(DUE, batch.column(times)).to_batches()
                 file.seek(file.size() - len(END_MARK))

@@ -12,6 +12,7 @@ import os
 import shutil
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,7 +50,7 @@ class RowWriter(Protocol):
         ...
 
 
-class StagedSink(Located):
+class StagedSink(Located, ABC):
     """A sink whose attempts stage rows in files, for a commit that publishes them.
 
     Tasks may stage in other processes, as long as they see the same folder. `mode` says what
@@ -170,9 +171,9 @@ class StagedSink(Located):
         """The folders that are made for staging, the innermost first."""
         return [self._staging]
 
+    @abstractmethod
     def _prepare(self, schema: Schema) -> None:
         """Check that what is there already fits rows of a schema."""
-        raise NotImplementedError
 
     def _is_of_job(self, published: str) -> bool:
         """Is this the name of a batch that the job itself has published?"""
@@ -186,21 +187,21 @@ class StagedSink(Located):
             'say mode="append" or mode="overwrite"'
         )
 
+    @abstractmethod
     def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
         """What writes a staged file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rows_in(self, path: Path) -> int:
         """How many rows a staged file has; an ArrowException or OSError if it is not finished."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _published_end(self, batch: str) -> str | None:
         """The end with which a batch was published; None if it was not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _publish(self, batch: str, staged: Mapping[str, int], end: str) -> None:
         """Publish what attempts have staged, in one step; they are given with their rows."""
-        raise NotImplementedError
 
     @contextmanager
     def _disk(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,9 +29,9 @@ class TableSink(StagedSink):
     def _rows_in(self, path: Path) -> int:
         return rows_in_arrow(path)
 
+    @abstractmethod
     def _type(self, field: Field) -> str:
         """What the database calls the type of a column."""
-        raise NotImplementedError
 
     def _is_required(self, field: Field) -> bool:
         """Is a column of the table never null?"""

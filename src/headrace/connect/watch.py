@@ -137,9 +137,14 @@ class WatchedSource(Located):
         for place in (start, stop):
             self._finder.check(place)
         selection = Selection.of(self._schema, columns, predicate)
-        reader = WatchedReader(self._finder, selection, start, stop)
+        reader = self._reader(selection, start, stop)
         reader.place = self.place
         return reader
+
+    def _reader(
+        self, selection: Selection, start: Place | None, stop: Place | None
+    ) -> WatchedReader:
+        return WatchedReader(self._finder, selection, start, stop)
 
     def committed(self, channel: str, position: Place) -> None:
         """Nothing to do: the files belong to someone else."""

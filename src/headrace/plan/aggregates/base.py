@@ -8,6 +8,7 @@ expressions of fields and values. Nulls are passed over before `add` is asked fo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -76,7 +77,7 @@ class Result:
     valid: str | None = None
 
 
-class Kind:
+class Kind(ABC):
     """A kind of aggregate; `argument` is what a user gave besides the values."""
 
     needs_time = False  # does it look at the event time of rows?
@@ -90,13 +91,13 @@ class Kind:
         functions as a plan knows them."""
         return self.argument
 
+    @abstractmethod
     def type(self, of: DataType | None) -> DataType:
         """The type of results over values of a type (None: over rows)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fields(self, of: DataType | None) -> tuple[tuple[str, DataType], ...]:
         """The names and types of the fields."""
-        raise NotImplementedError
 
     def initial(self, of: DataType | None) -> dict[str, str]:
         """What fields begin as that do not begin as zero."""
@@ -106,14 +107,14 @@ class Kind:
         """Is the result the same, in whatever order fields are merged?"""
         return True
 
+    @abstractmethod
     def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
         """A value that is not null (None: a row) enters."""
-        raise NotImplementedError
 
+    @abstractmethod
     def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """Other fields enter; they may have seen no value."""
-        raise NotImplementedError
 
+    @abstractmethod
     def result(self, kept: Fields, code: Code) -> Result:
         """The result."""
-        raise NotImplementedError

@@ -5,15 +5,16 @@ known by their ends: the first one, and every `step` units later another one, up
 window is given out when the watermark has come to its end, as all panes that belong to it, brought
 together by key. So rows are aggregated once, however many windows share them (Enjima, section 4).
 
-Where `merges` is set, the windows of a key grow and become one where they touch: each record of a
-pane ends by itself (`record_end`), and goes over into the pane behind, if that has one of the same
-key that begins before this end.
+The windows of a `MergingWindow` belong to a key, grow, and become one where they touch: each record
+of a pane ends by itself (`record_end`), and goes over into the pane behind, if that has one of the
+same key that begins before this end.
 
 The methods give Python expressions as text, which the stage puts into its kernels.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -31,7 +32,7 @@ class Words(Protocol):
 
 
 @dataclass(frozen=True)
-class Window:
+class Window(ABC):
     """A kind of windows, with its lengths in units of the time column.
 
     Each has a class method `of(time, **given)`: it makes one for a type of time from what a user
@@ -39,12 +40,10 @@ class Window:
     """
 
     uses_time: ClassVar[bool] = True  # else all rows lie in one window, until the sources end
-    merges: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = (START,)  # which say of what window a result is
     time: ClassVar[str | None] = START  # which of them is the event time of results
     order: ClassVar[tuple[str, ...]] = (START,)  # in which windows are given out, before the key
     measures: ClassVar[tuple[tuple[str, str], ...]] = ()  # kept of rows' times: name and aggregate
-    record_order: ClassVar[str] = ""  # the measure by which the records of a pane end
 
     @property
     def step(self) -> int:
@@ -61,9 +60,9 @@ class Window:
         """Times beyond it overflow."""
         return FARTHEST
 
+    @abstractmethod
     def pane(self, words: Words, time: str) -> str:
         """The pane that a row enters."""
-        raise NotImplementedError
 
     def late(self, words: Words, time: str, pane: str, watermark: str) -> str:
         """Have all windows of a row ended by the watermark before it?"""
@@ -73,28 +72,33 @@ class Window:
         """The pane of a row some of whose windows have ended; None: a pane has one window."""
         return None
 
+    @abstractmethod
     def first_end(self, words: Words, pane: str) -> str:
         """When the first window of a pane ends."""
-        raise NotImplementedError
 
     def last_end(self, words: Words, pane: str) -> str:
         """When the last window of a pane ends."""
         return self.first_end(words, pane)
 
+    @abstractmethod
     def results(self, words: Words, end: str, measures: Mapping[str, str]) -> dict[str, str]:
         """The values of `columns` for a window that ends at `end`."""
-        raise NotImplementedError
 
-    # ---- of kinds that merge -----------------------------------------------------------------
 
+@dataclass(frozen=True)
+class MergingWindow(Window):
+    """A kind of windows that grow, and become one where they touch."""
+
+    record_order: ClassVar[str]  # the measure by which the records of a pane end
+
+    @abstractmethod
     def record_end(self, measures: Mapping[str, str]) -> str:
         """When the window of a record ends."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begins(self, measures: Mapping[str, str]) -> str:
         """When the window of a record begins."""
-        raise NotImplementedError
 
+    @abstractmethod
     def following(self, pane: str) -> str:
         """The pane behind."""
-        raise NotImplementedError

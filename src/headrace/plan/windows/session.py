@@ -14,16 +14,15 @@ from typing import Any, ClassVar
 from ..durations import positive_length
 from ..schema import HIDDEN_PREFIX
 from ..types import DataType
-from .base import END, FARTHEST, START, Window, Words
+from .base import END, FARTHEST, START, MergingWindow, Words
 
 FIRST, LAST = f"{HIDDEN_PREFIX}first", f"{HIDDEN_PREFIX}last"
 
 
 @dataclass(frozen=True)
-class Session(Window):
+class Session(MergingWindow):
     """Windows [first, last + gap) of a key. A row before the watermark is late."""
 
-    merges: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = (START, END)
     time: ClassVar[str | None] = END
     order: ClassVar[tuple[str, ...]] = (END,)

@@ -22,6 +22,7 @@ from headrace.plan.nodes import (
     TableJoin,
     WindowAggregate,
 )
+from headrace.plan.windows.base import MergingWindow
 
 from .aggregates import AggregateCode
 from .context import Chain, Context, KernelText
@@ -99,8 +100,9 @@ def _stores(chain: Chain, made: KernelText) -> list[str]:
 
 def _end(node: WindowAggregate, code: AggregateCode) -> str:
     """The field by which the records of a pane end, if they end by themselves."""
-    by = node.window.record_order
-    return code.field_of(by, "value", "").word if by else ""
+    if not isinstance(node.window, MergingWindow):
+        return ""
+    return code.field_of(node.window.record_order, "value", "").word
 
 
 def _split_front(chain: Chain) -> tuple[list[Filter], list[Node]]:

@@ -1,7 +1,7 @@
 """`advance`: what windows give out. Partial results as they lie; the results of windows by key.
 
 A window of one pane is given out as it is. Several panes are brought together in a spare store.
-Where the records of a pane end by themselves (`Window.merges`), they are given out in the order of
+Where the records of a pane end by themselves (`MergingWindow`), they are given out in the order of
 their ends, as far as the watermark goes, or go over into the pane behind.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from headrace.plan.accumulators import Accumulator
 from headrace.plan.nodes import PANE, WATERMARK, WindowAggregate
 from headrace.plan.types import int64
+from headrace.plan.windows.base import MergingWindow
 
 from ..task import MAIN
 from .aggregates import AggregateCode
@@ -26,8 +27,8 @@ def advance_text(node: WindowAggregate, resources: Resources) -> str:
     made = _Advance(node, resources)
     if node.phase == "partial":
         made.partial_results()
-    elif node.window.merges:
-        made.records_by_end()
+    elif isinstance(node.window, MergingWindow):
+        made.records_by_end(node.window)
     else:
         made.windows()
     return f"@compiled\ndef advance(task_address):\n{made.head()}{made.writer.text()}"
@@ -93,13 +94,13 @@ class _Advance:
             writer.line("next_window(task)")
         self._return("CONSUMED")
 
-    def records_by_end(self) -> None:
+    def records_by_end(self, window: MergingWindow) -> None:
         """Record after record, by end and key, from pane to pane."""
-        writer, window = self.writer, self.node.window
+        writer = self.writer
         with writer.block("while task.due_count > 0:"):
             writer.line("store = Store(i64s(task.due)[0])")
             with writer.block("if store.given == NOT_ORDERED:"):
-                self._keep_order()
+                self._keep_order(window)
             writer.line("sequence = i32s(store.sequence)")
             writer.line(f"behind = find_pane(panes, {window.following('store.window')})")
             writer.line("end = store.last")
@@ -111,7 +112,7 @@ class _Advance:
                 self._ask_ahead("sequence[{}]", "store.given")
                 with writer.block("if behind != 0:"):
                     self._look_behind()
-                    self._go_over()
+                    self._go_over(window)
                 self._leave_if_full()
                 self._write(self._results("entry", "end"))
                 writer.line("store.given += 1")
@@ -168,7 +169,7 @@ class _Advance:
             writer.line("counters = task.order + 4 * task.order_room * WORD_BYTES")
             writer.line(f"task.ordered = window_sort({store}, task.order, counters)")
 
-    def _keep_order(self) -> None:
+    def _keep_order(self, window: MergingWindow) -> None:
         """The order of a pane's records, for all watermarks that are to come."""
         writer = self.writer
         with writer.block("if store.sequence_room < store.count:"):
@@ -182,7 +183,7 @@ class _Advance:
         writer.line("store.given = 0")
         with writer.block("while store.given < store.count:"):  # saved after they were given out
             writer.line(f"entry = {self._entry('store', 'numbers[store.given]')}")
-            end = self.node.window.record_end(self._measures("entry"))
+            end = window.record_end(self._measures("entry"))
             with writer.block(f"if {end} >= store.first:"):
                 writer.line("break")
             writer.line("store.given += 1")
@@ -224,9 +225,9 @@ class _Advance:
             where = "further.index, further.mask, further.chunks, further.chunk_shift"
             writer.line(f"prefetch_entry({where}, soon.hash, {size_name(self.layout)})")
 
-    def _go_over(self) -> None:
+    def _go_over(self, window: MergingWindow) -> None:
         """A record whose window goes on in the pane behind becomes part of the record there."""
-        writer, window = self.writer, self.node.window
+        writer = self.writer
         keys = call_arguments(list(self._keys("entry").values()))
         writer.line(f"number = window_find({', '.join(['further', 'entry.hash', *keys])})")
         with writer.block("if number >= 0:"):
