@@ -118,6 +118,28 @@ def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):
     assert [-n for n in found if n < 0] == numbers[1:]
 
 
+def test_partial_results_of_sessions_come_before_a_watermark_that_needs_them(monkeypatch):
+    """A session that ends at the watermark may go on in the pane behind, which itself ends later:
+    its partial results must not stay in front of the exchange."""
+    monkeypatch.setattr(building, "RING", 1)
+    monkeypatch.setattr(building, "SPLIT_BLOCKS", 2)
+    times = [4, 2, 8, 13, 13, 16, 15, 19, 21, 25, 23, 30, 27, 28, 35, 30]
+    keys = [1, 0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 0, 0, 0]
+    rows = {"t": times, "k": keys, "j": [n % 3 for n in range(16)]}
+
+    def stamped(state, t):
+        yield t, t
+
+    keyed = hr.read.memory(rows).with_watermark("t", 3).key_by("k", "j")
+    output = {"t": hr.int64, "n": hr.int64}
+    timed = keyed.process(stamped, state={"n": int}, output=output, columns=["t"])
+    collected = timed.key_by("k").window(hr.session(4)).agg(n=hr.count()).write.collect()
+    (expected,) = naive([collected])
+    job = hr.start(collected, engine="node", workers=1, compiled=False, capacity=2)
+    assert job.await_termination(SECONDS), "it does not end"
+    assert_same(rows_of(collected.result()), expected, ordered=True)
+
+
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "interpreted"])
 @pytest.mark.parametrize("bound", [0, 300, 10_000])
 def test_many_windows_are_open_at_once(compiled, bound):

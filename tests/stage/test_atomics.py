@@ -46,6 +46,26 @@ def test_four_threads_count_and_lock():
     assert (shared.count, shared.guarded) == (4 * rounds, 4 * rounds)
 
 
+def test_a_finalizer_may_update_memory_in_the_middle_of_an_update():
+    """The garbage collector runs finalizers wherever it likes: nothing hangs, nothing is lost."""
+    port, finalizers = Port.allocate(), [5, 7]
+
+    def change(old):
+        if finalizers:
+            fetch_add(port, "head", finalizers.pop())
+        return old + 1
+
+    kind, address = port._at("head")
+    thread = threading.Thread(
+        target=memory.Memory.update,
+        args=(memory.current, address, kind.ctype, change),
+        daemon=True,
+    )
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive() and load_sc(port, "head") == 13
+
+
 def test_memory_can_be_replaced(monkeypatch):
     seen = []
 

@@ -76,6 +76,11 @@ class Window(ABC):
     def first_end(self, words: Words, pane: str) -> str:
         """When the first window of a pane ends."""
 
+    def first_use(self, words: Words, pane: str) -> str:
+        """The end of the first window that needs to know the rows of a pane: partial results of it
+        are given out before a watermark reaches that."""
+        return self.first_end(words, pane)
+
     def last_end(self, words: Words, pane: str) -> str:
         """When the last window of a pane ends."""
         return self.first_end(words, pane)

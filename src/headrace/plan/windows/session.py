@@ -56,6 +56,10 @@ class Session(MergingWindow):
         """See Window."""
         return f"({pane} + {self.gap})"
 
+    def first_use(self, words: Words, pane: str) -> str:
+        """See Window. A session of the pane before may end behind the first row of this one."""
+        return f"({pane} + 1)"
+
     def last_end(self, words: Words, pane: str) -> str:
         """See Window."""
         return f"({pane} + {2 * self.gap})"

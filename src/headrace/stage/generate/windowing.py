@@ -26,7 +26,8 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
         with writer.block("if pane == 0:"):
             words = Formulas(context.made.resources)
             writer.line(f"task.need_window = {pane}")
-            writer.line(f"task.need_first = {node.window.first_end(words, pane)}")
+            first = node.window.first_use if node.phase == "partial" else node.window.first_end
+            writer.line(f"task.need_first = {first(words, pane)}")
             writer.line(f"task.need_last = {node.window.last_end(words, pane)}")
             writer.line("task.needs_window = 1")
             context.leave("NEED_MEMORY", "place")

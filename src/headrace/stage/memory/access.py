@@ -12,10 +12,16 @@ from typing import Any
 
 
 class Memory:
-    """Plain memory. Threads may share it: updates and ordered stores exclude each other."""
+    """Plain memory. Threads may share it: updates and ordered stores exclude each other.
+
+    The garbage collector may run a finalizer in the middle of an update, on the same thread, and
+    that one may update memory as well: hence a lock that its holder may take again, and a count of
+    changes that tells an update to start again.
+    """
 
     def __init__(self) -> None:
-        self._one_at_a_time = threading.Lock()
+        self._one_at_a_time = threading.RLock()
+        self._changes = 0
 
     def load(self, address: int, ctype: Any, order: str) -> Any:
         """order: "plain", "relaxed", "acquire" or "sc"."""
@@ -27,13 +33,19 @@ class Memory:
             ctype.from_address(address).value = value
             return
         with self._one_at_a_time:
+            self._changes += 1
             ctype.from_address(address).value = value
 
     def update(self, address: int, ctype: Any, change: Callable[[Any], Any]) -> Any:
         """One atomic read-modify-write; gives the old value."""
         with self._one_at_a_time:
-            old = ctype.from_address(address).value
-            ctype.from_address(address).value = change(old)
+            cell, began = ctype.from_address(address), -1
+            while began != self._changes:
+                began = self._changes
+                old = cell.value
+                new = change(old)
+            cell.value = new
+            self._changes += 1
         return old
 
     def pause(self) -> None:
