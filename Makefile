@@ -28,7 +28,7 @@ demo: $(STAMP)
 
 # A test that hangs in compiled code takes its worker with it; a new worker would only hang again.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --max-worker-restart 0 \
 	  --doctest-modules tests src/headrace
 
 lint: $(STAMP)
