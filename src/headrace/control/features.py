@@ -139,6 +139,11 @@ output_selectivity, output_cost
         return frozenset(self._columns)
 
     @property
+    def derived(self) -> frozenset[str]:
+        """The features that were computed from them."""
+        return frozenset(self._derived)
+
+    @property
     def intrinsic(self) -> bool:
         """Is one of them told by runs only, so that nobody may go without for long?"""
         return any(FEATURES[name].intrinsic for name in self._columns)
