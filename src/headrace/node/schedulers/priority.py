@@ -6,8 +6,8 @@ not units, and looks at everybody at once; so it is asked by the control thread,
 for each unit. Who picks looks at the ranks of the bits that are set: the least is the first. So an
 epoch changes the order of what is listed already, without a queue that is sorted anew.
 
-Among equals, which copies of one operator are, a worker takes the one that it has run, or written
-for, last: what it reads is in this core's cache. Else they take turns.
+Among equals, which copies of one operator are, a worker takes what reads the rows that it has just
+written: they are in this core's cache. Else they take turns.
 
 There are two tables. The control thread writes the one that is not in force, then changes the
 pointer. A worker that is held up in between may see some ranks of the next order: it picks another
@@ -63,7 +63,7 @@ class PriorityRecord:
     order: i64 = line()  # the Order in force; written by the control thread
     words: i64 = line()  # of `listed` that are in use; it only grows
     listed: i64 = line()  # fixed: address of words with a bit for each unit
-    homes: i64  # fixed: address; the worker that a unit's input may be near to
+    homes: i64  # fixed: address; the worker that has written for a unit since it was taken
     seats: i64  # fixed: of each worker
     workers: i64  # fixed
 
@@ -142,7 +142,6 @@ def take_bit(record, unit):
         taken = cas(i64s(record.listed), place, bits, bits & ~bit)
         if taken:
             return True
-        pause()
     return False
 
 
@@ -218,7 +217,7 @@ def next_task(address):
                 if seat.trusted != 0 and seat.trusted != 1 + unit:
                     turn.more = 1
                 seat.last, seat.trusted = unit, 0
-                store_relaxed(i64s(record.homes), unit, turn.worker)
+            store_relaxed(i64s(record.homes), unit, NOBODY)
             return unit
     if seated:
         seat.trusted = 0
