@@ -135,9 +135,12 @@ multi_class
         raise OptionError(f"policy={policy!r}: there is no such policy\n  fix: {_FIX}") from None
     if not callable(found.priority):
         raise OptionError(f"policy={policy!r}: this is not a policy\n  fix: {_FIX}")
-    given = {"period": period, "batch": batch}
     try:
-        return replace(found, **{name: value for name, value in given.items() if value is not None})
+        return replace(
+            found,
+            period=found.period if period is None else period,
+            batch=found.batch if batch is None else batch,
+        )
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from None
 

@@ -114,8 +114,8 @@ def eligibility(policy: Policy, features: Features) -> Booleans:
 
 
 def limits(policy: Policy, features: Features, batch: int) -> Integers:
-    """How many rows each operator may take before somebody else is chosen; where the policy does not
-    say it, `batch`.
+    """How many rows each operator may take before somebody else is chosen; `batch`, where the
+    policy has no limits.
 
     >>> from headrace.control import Graph
     >>> limits(Policy("ten", lambda f: f.cost), Features.given(Graph.of("ab", [])), batch=10)

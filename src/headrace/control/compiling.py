@@ -59,7 +59,8 @@ class Priorities:
     def _compile(self, features: Features, answer: Answer) -> None:
         """Compile the function, if that can be done and gives the same answer."""
         read = sorted(features.used | features.derived)
-        self._tuple = namedtuple("Columns", [*read, "now", "next_period"])
+        fields = [*read, "now", "next_period"]
+        self._tuple = namedtuple("Columns", fields)  # type: ignore[misc]
         try:
             from numba import njit
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import asking
 from .arrays import Booleans, Integers
-from .engine import Engine
+from .engine import Observed
 from .features import Features
 from .graph import Graph
 from .policy import Policy, Priority, as_policy
@@ -43,7 +43,7 @@ class Scheduling:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Observed,
         graph: Graph,
         policy: Policy | Priority,
         *,

@@ -368,7 +368,7 @@ class NodeEngine:
                     )
                     self._warming.start()
         if query.priority is not None and self._steering is None:
-            from headrace.control.policies import user_priority
+            from headrace.control.policies.user_priority import user_priority
 
             self.use_policy(user_priority(PATIENCE))
         with self._choosing:
