@@ -294,6 +294,62 @@ def test_queries_come_and_go():
     second.check(two)
 
 
+def ranks_of(engine):
+    """The ranks in force of the units of each query, and their limits."""
+    inside = engine._engine
+    scheduler = inside._scheduler
+    in_force = [order.address for order in scheduler._orders].index(scheduler._record.order)
+    ranks, limits = scheduler._tables[in_force]
+    found = {}
+    for number, query in list(inside._queries.items()):
+        rank = (int(ranks[number]), int(limits[number]))
+        found.setdefault(query.sources[0].name, set()).add(rank)
+    return found
+
+
+@pytest.mark.parametrize("favourite", ["first", "second"])
+def test_what_a_policy_answers_is_put_in_force(favourite):
+    """Units of a query in front of those of another; its copies are equals. Who is not eligible
+    comes behind all who are."""
+
+    def others(features):
+        return [not name.startswith(favourite) for name in owners(features.graph)]
+
+    policy = Policy(
+        "favourite",
+        lambda features: np.array(others(features), float),
+        eligible=lambda features: ~np.array(others(features)),
+        limit=lambda features: np.full(len(features), 12.0),
+    )
+
+    def is_in_force():
+        found = ranks_of(engine)
+        mine, theirs = found.pop(favourite), found.popitem()[1]
+        if (len(mine), len(theirs)) != (1, 1):  # copies, and all of a query, are equals
+            return False
+        (rank, limit), (their_rank, their_limit) = *mine, *theirs
+        return rank < their_rank and limit == their_limit == 12
+
+    first, second = Endless(name="first"), Endless(name="second")
+    with engine_of(policy) as engine:
+        jobs = [engine.submit(first.output), engine.submit(second.output)]
+        await_that(lambda: len(ranks_of(engine)) == 2)
+        await_that(is_in_force)
+        for job in jobs:  # the favourite may leave nothing for the other one while it reads
+            job.stop()
+        assert all(job.await_termination(SECONDS) for job in jobs)
+    first.check(jobs[0])
+    second.check(jobs[1])
+
+
+def owners(graph):
+    """The name of the source of each operator's query."""
+    sources = {
+        query: graph.names[n] for n, query in enumerate(graph.query) if not graph.upstream[n]
+    }
+    return [sources[query] for query in graph.query]
+
+
 # ---- changing it ---------------------------------------------------------------------------
 
 
