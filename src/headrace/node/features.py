@@ -98,11 +98,10 @@ def see_ports(unit, sight, moment):
         for at in range(load_acquire(port, "head"), tail):
             place = port.ring[at & port.mask]
             if place.kind == ROWS:
-                rows = load_relaxed(place, "last") - place.first - taken
+                see_rows(
+                    sight, load_relaxed(place, "last") - place.first - taken, place.due, moment
+                )
                 taken = 0
-                sight.pending += rows
-                sight.waited += rows * ((moment - place.due) // MICROSECOND)
-                sight.head = min(sight.head, place.due)
         sight.arrived += load_relaxed(port, "sent")
 
 
