@@ -151,6 +151,14 @@ def test_a_policy_that_does_not_answer_holds_nobody_up():
     other.check(second)
 
 
+def test_an_engine_without_queries_has_no_control_thread():
+    """So one that nobody has any more leaves nothing behind."""
+    before = set(threading.enumerate())
+    with engine_of("fcfs") as engine:
+        engine.use("highest_rate")
+        assert not any(t.name == "headrace-steering" for t in set(threading.enumerate()) - before)
+
+
 def test_nobody_is_eligible_and_all_run():
     """Who is not eligible comes last, not never."""
     query = Endless()

@@ -227,7 +227,6 @@ class NodeEngine:
             with self._telling:
                 self._steering = steering
             self._tell_steering()
-            steering.start()
 
     def _new_steering(self, policy: Policy) -> tuple[Any, Steering]:
         """A scheduler, and the control thread that tells it the order."""
