@@ -1,8 +1,10 @@
 """Policies at work in an engine: what they are told, what they may answer, and how they change."""
 
+import gc
 import threading
 import time
 import warnings
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -149,6 +151,37 @@ def test_a_policy_that_does_not_answer_holds_nobody_up():
         answer.set()
     query.check(job)
     other.check(second)
+
+
+def test_a_policy_that_thinks_keeps_no_query_alive():
+    """What a kernel frees when it goes belongs to its query."""
+    asked, answer = threading.Event(), threading.Event()
+
+    def thinking(features):
+        asked.set()
+        answer.wait(SECONDS)
+        return np.zeros(len(features))
+
+    def kernels_of_a_job(engine):
+        job = engine.submit(Endless().output)
+        assert asked.wait(SECONDS)
+        inside = engine._engine
+        operators = [o for query in set(inside._queries.values()) for o in query.operators.values()]
+        found = [weakref.ref(o.kernel) for o in operators if o.kernel_unit]
+        assert found and job.stop(timeout=SECONDS)
+        engine.jobs.clear()
+        return found
+
+    def are_gone():
+        gc.collect()
+        return all(kernel() is None for kernel in kernels)
+
+    with engine_of(thinking) as engine:
+        try:
+            kernels = kernels_of_a_job(engine)
+            await_that(are_gone)
+        finally:
+            answer.set()
 
 
 def test_an_engine_without_queries_has_no_control_thread():

@@ -286,7 +286,12 @@ class NodeFeatures:
         self._now = 0.0
 
     def __len__(self) -> int:
-        return len(self._copies)
+        return len(self.graph)
+
+    def forget(self) -> None:
+        """Let go of the operators, which must not outlive their query: a policy may still be
+        thinking about what was seen of them."""
+        self._queries, self._copies = [], []
 
     def look(self, see: Callable[[int], Any], ns: int) -> tuple[list[int], bool]:
         """See how all units stand; gives the operators that ran since the last look, and whether a

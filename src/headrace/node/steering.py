@@ -77,6 +77,7 @@ class Steering:
         """Queries come and go (Haren's `update`). When this is done, nobody looks at those that
         went, and nobody waits for the policy."""
         with self._lock:
+            self._features.forget()
             self._features = self._new_features(queries)
             self._begin()
             if queries and not self._begun and not self._over:
