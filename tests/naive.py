@@ -29,6 +29,7 @@ from tests import naive_functions as functions
 
 from headrace.plan import expressions as e
 from headrace.plan import nodes as n
+from headrace.plan.build_chosen import KEPT
 from headrace.plan.expression_types import type_of
 from headrace.plan.nodes import walk
 from headrace.plan.schema import Schema
@@ -111,6 +112,10 @@ class Naive:
                 for row, watermark in given:
                     made = {c: evaluate(x, row.__getitem__, schema) for c, x in node.columns}
                     yield made, watermark
+            case n.Limit():
+                yield from _kept(given[: node.rows])
+            case n.Dedup():
+                yield from _kept(_without_repeated(node, given))
             case n.Process():
                 yield from _process(node, given)
             case n.FlatMap():
@@ -210,6 +215,30 @@ def _process(node: n.Process, given: list[Timed]) -> Iterator[Timed]:
         state = states.setdefault(key_of(row, node.key), SimpleNamespace(**first))
         for made in _call_generator(node, row, state):
             yield made, watermark
+
+
+def _kept(given: Sequence[Timed]) -> Iterator[Timed]:
+    """Rows with the column that `limit` and `dedup` add, which is dropped behind them."""
+    for row, watermark in given:
+        yield {**row, KEPT: True}, watermark
+
+
+def _without_repeated(node: n.Dedup, given: list[Timed]) -> list[Timed]:
+    last: dict[Any, Row] = {}
+    kept = []
+    for row, watermark in given:
+        before = last.get(key_of(row, node.key))
+        if node.within is None:
+            repeats = before is not None
+        elif row[node.time] is None:
+            kept.append((row, watermark))
+            continue
+        else:
+            repeats = before and abs(row[node.time] - before[node.time]) < node.within
+        if not repeats:
+            last[key_of(row, node.key)] = row
+            kept.append((row, watermark))
+    return kept
 
 
 def _join(node: n.TableJoin, given: list[Timed]) -> Iterator[Timed]:

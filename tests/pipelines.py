@@ -208,6 +208,19 @@ class Builder:
             columns=columns,
         )
 
+    def limit(self, stream: Stream) -> Stream:
+        if not is_ordered(stream.node):  # which rows come first is anybody's guess
+            return self.filter(stream)
+        return stream.limit(self.choose.pick([0, 1, 5, 20, 1000]))
+
+    def dedup(self, stream: Stream) -> Stream:
+        if not is_ordered(stream.node):
+            return self.filter(stream)
+        within = None
+        if stream.node.time is not None and self.choose.chance(60):
+            within = _length(stream, self.choose.pick([1, 4, 12]))
+        return stream.dedup(*self._key(stream), within=within)
+
     def union(self, stream: Stream) -> Stream:
         alike = [s for s in self.streams if _names_and_types(s) == _names_and_types(stream)]
         other = self.choose.pick(alike)
@@ -343,6 +356,8 @@ OPERATORS: list[Callable[[Builder, Stream], Stream]] = [
     Builder.window,
     Builder.window_and_late,
     Builder.map_batches,
+    Builder.limit,
+    Builder.dedup,
 ]
 
 

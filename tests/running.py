@@ -149,6 +149,8 @@ def order_matters(root: Any) -> bool:
 
 
 def _looks_at_order(node: Any) -> bool:
+    if node.kind in ("limit", "dedup"):
+        return True
     if node.kind == "process":
         return any(
             e.needs_order for e in PROCESSES + TIMED if e.function.__name__ == node.function.name

@@ -732,3 +732,18 @@ def test_a_row_that_fails(run, request):
     columns = kernel.functions.numbered_columns()
     saved, _ = kernel.functions.save(kernel.store, columns, np.arange(kernel.store.count))
     assert (saved.to_pylist(), kernel.outputs[0].rows) == ([{"key_0": 0, "field_0": 1}], 0)
+
+
+def test_limit(run):
+    assert column(run(hr.read.memory({"x": [5, 6, 7]}).limit(2)), "x") == [5, 6]
+    several = hr.read.memory([pa.table({"x": [1, 2, 3]}), pa.table({"x": [4, 5, 6]})])
+    found = column(run(several.limit(4)), "x")
+    assert len(found) == len(set(found)) == 4
+
+
+def test_dedup(run):
+    rows = {"t": [0, 4, 5, 1, None, 10, None], "k": ["a"] * 6 + ["b"]}
+    stream = hr.read.memory(rows).with_watermark("t", 0)
+    once, within = run(stream.dedup("k"), stream.dedup("k", within=5))
+    assert column(once, "t") == [0, None]
+    assert column(within, "t") == [0, 5, None, 10, None]

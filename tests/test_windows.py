@@ -17,6 +17,7 @@ from tests.naive import naive, rows_of
 from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
 from tests.running import assert_same, check
+from tests.saving import check_saved, cuts
 
 import headrace as hr
 from headrace import PipelineError, col
@@ -25,7 +26,6 @@ from headrace.plan.nodes import HIDDEN
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string, timestamp
 from headrace.stage.blocks.arrow import to_arrow
-from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage
 from headrace.testing.stages import run_stages
 
@@ -164,30 +164,11 @@ def events(first, last):
     return pa.record_batch({"k": words, "x": list(numbers), "t": times})
 
 
-def fed(stage, first, last, end=False):
-    stage.push("events", events(first, last), "0")
-    if end:
-        stage.end("events", "0")
-    return [(name, row) for name, block in stage.pull() for row in to_arrow(block).to_pylist()]
-
-
 @kinds
 @settings(max_examples=20)
-@given(cuts=st.lists(st.integers(0, SAVED_ROWS), min_size=1, max_size=5).map(sorted))
+@given(cuts=cuts(SAVED_ROWS))
 def test_saved_and_restored_anywhere(kind, cuts):
-    plan = saved_plan(kind)
-    whole = fed(Stage(plan.whole, compiled=False), 0, SAVED_ROWS, end=True)
-    stage, rows, done, saved = Stage(plan.whole, compiled=False), [], 0, []
-    for cut in cuts:
-        rows += fed(stage, done, cut)
-        done = cut
-        snapshot = stage.snapshot(saved[-1].token if saved else None)
-        saved = [*saved, snapshot] if snapshot.since else [snapshot]
-        stage = Stage(plan.whole, compiled=False)
-        stage.restore(*[Snapshot.from_bytes(each.to_bytes()) for each in saved])
-    rows += fed(stage, done, SAVED_ROWS, end=True)
-    for name in ("windows", "late"):
-        assert [r for n, r in rows if n == name] == [r for n, r in whole if n == name]
+    check_saved(saved_plan(kind), events, SAVED_ROWS, cuts)
 
 
 # ---- the calendar --------------------------------------------------------------------------

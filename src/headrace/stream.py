@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
 from .expr.functions import check_function
 from .habits import STREAM, unknown
-from .plan import build, build_functions, build_keyed
+from .plan import build, build_chosen, build_functions, build_keyed
 from .plan.checks import Place
 from .plan.expressions import Column, Expression
 from .plan.nodes import Node, Sink
@@ -410,6 +410,31 @@ class Stream(Shown):
         Stream(ad: int64, campaign: optional(string))
         """
         return Stream(build.join(self._node, table, on, right_on, how, name))
+
+    # ------------------------------------------------------------ some of the rows
+
+    def limit(self, rows: int, *, name: str | None = None) -> Stream:
+        """The first `rows` rows, in their order; of several channels, any so many of them.
+
+        What comes behind them is read and left out: where a source never ends, the job does not.
+
+        >>> example(user=str).limit(100)
+        Stream(user: string)
+        """
+        return Stream(build_chosen.limit(self._node, rows, check_function, name))
+
+    def dedup(self, *columns: str, within: Length | None = None, name: str | None = None) -> Stream:
+        """The first row of those that are equal in these columns, or else in the key.
+
+        within: a row is left out only if its event time is nearer than this to that of the last
+        row that was given for its key, before or behind it.
+
+        The order is that of the rows, in a channel; keys are remembered as long as the job runs.
+
+        >>> example(id=int, at=int).with_watermark("at", 10).dedup("id", within=60)
+        Stream(id: int64, at: int64; time at)
+        """
+        return Stream(build_chosen.dedup(self._node, columns, within, check_function, name))
 
     # ------------------------------------------------------------ keys and time
 

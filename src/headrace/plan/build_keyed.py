@@ -89,14 +89,14 @@ def window(
     """Check windows against the event-time column of a stream."""
     place = Place("window", name)
     if node.time is None:
-        raise place.error(*_why_no_time(node))
+        raise place.error(*why_no_time(node))
     try:
         return make(node.schema[node.time], **given)
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
 
 
-def _why_no_time(node: Node) -> tuple[str, str]:
+def why_no_time(node: Node) -> tuple[str, str]:
     """Why a stream has no event time, and what to do about it."""
     while node.inputs and node.time is None:
         inputs, lost = node.inputs, node
@@ -184,7 +184,7 @@ def _bound_aggregate(
     if not kind_of(made).needs_time:
         return made
     if node.time is None:
-        raise place.error(f"{made} goes by event time, and there is none", _why_no_time(node)[1])
+        raise place.error(f"{made} goes by event time, and there is none", why_no_time(node)[1])
     return replace(made, time=Column(node.time))
 
 

@@ -151,6 +151,29 @@ class Process(FlatMap):
 
 
 @dataclass(frozen=True, eq=False)
+class Limit(Process):
+    """The first rows; with all of them in one place."""
+
+    rows: int = 0
+    kind: ClassVar[str] = "limit"
+
+    def detail(self) -> str:
+        return f"{self.rows} rows"
+
+
+@dataclass(frozen=True, eq=False)
+class Dedup(Process):
+    """The first row of each key, or the first one in so much time."""
+
+    within: int | None = None
+    kind: ClassVar[str] = "dedup"
+
+    def detail(self) -> str:
+        said = "" if self.within is None else f" within {self.within}"
+        return f"{', '.join(self.key)}{said}"
+
+
+@dataclass(frozen=True, eq=False)
 class Union(Node):
     """The rows of all inputs."""
 

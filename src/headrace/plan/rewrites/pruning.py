@@ -63,10 +63,10 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
             case WindowAggregate():
                 return replace(node, inputs=inputs, rows=inputs[0].schema)
-            case FlatMap() if WATERMARK in node.carry and WATERMARK not in wanted:
-                kept = [f for f in node.schema if f.name != WATERMARK]
-                carry = tuple(n for n in node.carry if n != WATERMARK)
-                schema = Schema(tuple(kept))
+            case FlatMap():
+                carry = tuple(n for n in node.carry if n in wanted)
+                given = [n for n in node.schema.names if n not in node.carry]
+                schema = node.schema.select([*carry, *given])
                 return replace(node, inputs=inputs, carry=carry, schema=schema)
             case Late():
                 return replace(node, inputs=inputs, schema=visible(inputs[0].schema))
@@ -120,7 +120,7 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
             used = [e for n, e in node.columns if n in wanted] or [node.columns[0][1]]
             return set().union(*(columns_of(e) for e in used))
         case FlatMap():
-            return {*node.arguments, *node.key, *node.carry}
+            return {*node.arguments, *node.key, *(wanted & set(node.carry))}
         case TableJoin():
             return (wanted - {n for _, n in node.taken}) | set(node.left_on)
         case OnTime():
