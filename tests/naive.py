@@ -128,6 +128,8 @@ class Naive:
                 on_time, late = _split_late(node, given)
                 self._late[id(node)] = late
                 yield from _aggregate(node, on_time)
+            case n.Running():
+                yield from _running(node, given)
             case n.Late():
                 yield from self._late[id(node.input)]
             case n.MapBatches():
@@ -342,6 +344,23 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
         yield made, end - 1
 
 
+def _running(node: n.Running, given: list[Timed]) -> Iterator[Timed]:
+    """What aggregates are with each row, over all rows of its key so far, or since the last ones
+    were given."""
+    seen: dict[Any, list[Row]] = {}
+    for row, watermark in given:
+        members = seen.setdefault(key_of(row, node.key), [])
+        members.append(row)
+        if not node.every or len(members) == node.every:
+            made = {name: row[name] for name in node.carry}
+            for name, aggregate in node.aggregates:
+                if name in node.schema:
+                    made[name] = _aggregated(aggregate, [members], node.input)
+            yield made, watermark
+        if len(members) == node.every:
+            members.clear()
+
+
 def _sessions(node: n.WindowAggregate, rows: list[Timed]) -> dict[Any, list[list[Row]]]:
     """The sessions of each key; parts of a session are its rows by multiples of the gap."""
     gap, time, groups = node.window.gap, node.input.time, {}
@@ -379,6 +398,8 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
     match aggregate.kind:
         case "count":
             return len(values)
+        case "count_distinct" | "approx_count_distinct":
+            return len({order(value) for value in values})
         case "user":
             return _by_functions(aggregate.argument, values)
         case "variance" | "stddev":
@@ -390,6 +411,9 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
             return min(values, key=order)
         case "max":
             return max(values, key=order)
+        case "quantile":
+            ordered = sorted((float(value) for value in values), key=order)
+            return ordered[math.floor(aggregate.argument.share * (len(values) - 1))]
         case "first" | "last":
             timed = [(row[source.time], value) for value, row in found if value is not None]
             timed = [pair for pair in timed if pair[0] is not None]

@@ -149,7 +149,7 @@ def order_matters(root: Any) -> bool:
 
 
 def _looks_at_order(node: Any) -> bool:
-    if node.kind in ("limit", "dedup"):
+    if node.kind in ("limit", "dedup", "running"):
         return True
     if node.kind == "process":
         return any(

@@ -747,3 +747,43 @@ def test_dedup(run):
     once, within = run(stream.dedup("k"), stream.dedup("k", within=5))
     assert column(once, "t") == [0, None]
     assert column(within, "t") == [0, 5, None, 10, None]
+
+
+def test_distinct_values(run):
+    rows = hr.read.memory({"x": [1, 1, None, 2], "f": [NAN, -NAN, 0.0, -0.0]})
+    assert run(rows.agg(x=hr.count_distinct("x"), f=hr.count_distinct("f"))) == [{"x": 2, "f": 2}]
+
+
+def test_approximate_counts(run):
+    values = [k * k for k in range(1000)]
+    made = (
+        hr.read.memory({"x": given}).agg(n=hr.approx_count_distinct("x", error=0.02))
+        for given in (values, values[::-1] + values)
+    )
+    one, other = run(*made)
+    assert one == other
+    assert 900 < one[0]["n"] < 1100
+
+
+def test_quantiles(run):
+    made = hr.read.memory({"x": [3.0, 1.0, 2.0, NAN, 1e-301]}).agg(
+        low=hr.quantile("x", 0), middle=hr.quantile("x", 0.5), top=hr.quantile("x", 1)
+    )
+    (row,) = run(made)
+    assert row["low"] == 0.0
+    assert row["middle"] == pytest.approx(2.0, rel=0.01)
+    assert math.isnan(row["top"])
+
+
+def test_running_aggregates(run):
+    rows = hr.read.memory({"k": ["a", "a", "b", "a"], "x": [1, 2, 5, 3]}).key_by("k")
+    found = run(rows.running(total=hr.sum("x"), most=hr.max("x")))
+    assert [(r["k"], r["x"], r["total"], r["most"]) for r in found] == [
+        ("a", 1, 1, 1), ("a", 2, 3, 2), ("b", 5, 5, 5), ("a", 3, 6, 3),
+    ]  # fmt: skip
+
+
+def test_windows_by_count(run):
+    rows = hr.read.memory({"k": ["a", "a", "b", "a", "a", "a"], "x": [1, 2, 5, 3, 4, 9]})
+    made = rows.key_by("k").window(hr.counting(2)).agg(total=hr.sum("x"))
+    assert run(made) == [{"k": "a", "total": 3}, {"k": "a", "total": 7}]

@@ -25,10 +25,11 @@ from .plan.nodes import Node, Sink
 from .plan.planner import plan
 from .plan.schema import Schema
 from .plan.table import Table
+from .plan.windows.counting import Counting
 from .plan.windows.everything import Everything
 from .shown import Shown
 from .time import Length, Windows
-from .windowed import WindowedStream
+from .windowed import WindowedStream, named_aggregates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -458,13 +459,15 @@ class Stream(Shown):
         """
         return Stream(build_keyed.with_watermark(self._node, column, bound, name))
 
-    def window(self, window: Windows, *, name: str | None = None) -> WindowedStream:
+    def window(self, window: Windows | Counting, *, name: str | None = None) -> WindowedStream:
         """Rows by window of their event time (and by key, if there is one): then call `agg`.
 
         >>> from headrace.time import sliding
         >>> example(at=int).with_watermark("at", 5).window(sliding(100, every=10))
         WindowedStream(at: int64; time at; sliding(100 every 10))
         """
+        if isinstance(window, Counting):
+            return WindowedStream(self, window, name)
         if not isinstance(window, Windows):
             raise Place("window", name).error(
                 f"{window!r} is not a window", 'use window(hr.tumbling("10s"))'
@@ -490,6 +493,18 @@ class Stream(Shown):
         """
         given = {**(aggregates or {}), **made}
         return WindowedStream(self, Everything(), name).agg(given, reproducible=reproducible)
+
+    def running(
+        self, aggregates: Mapping[str, Agg] | None = None, *, name: str | None = None, **made: Agg
+    ) -> Stream:
+        """Every row, at once, with these aggregates over all rows of its key up to this one.
+
+        >>> from headrace.expr import count, sum_
+        >>> example(user=str, price=float).key_by("user").running(n=count(), spent=sum_("price"))
+        Stream(user: string, price: float64, n: int64, spent: float64; key user)
+        """
+        given = named_aggregates({**(aggregates or {}), **made}, Place("running", name))
+        return Stream(build_keyed.running(self._node, given, check_function, name))
 
     def late(self, *, name: str | None = None) -> Stream:
         """The rows that came too late for their window, of a stream that `agg` gave.

@@ -14,8 +14,28 @@ def test_operators(session):
         "limit": stream.limit(123),
         "dedup": stream.dedup("user", "value"),
         "dedup within": stream.dedup("user", within=100),
+        "distinct": stream.key_by("user")
+        .window(hr.tumbling(200))
+        .agg(n=hr.count_distinct("value")),
+        "slid": stream.window(hr.sliding(200, every=100)).agg(n=hr.count_distinct("user")),
+        "running": stream.key_by("user").running(n=hr.count(), total=hr.sum("value")),
+        "counted": stream.key_by("user").window(hr.counting(7)).agg(last=hr.last("value")),
+        "everything": rows.agg(n=hr.count_distinct("value"), m=hr.count_distinct("user")),
     }
     outputs = [each.write.collect(name=name) for name, each in made.items()]
     hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2)
     for output, expected in zip(outputs, naive(outputs), strict=True):
         assert_same(rows_of(output.result()), expected, ordered=False)
+
+
+def test_sketches(session):
+    rows = hr.read.memory(pipelines.tables(600, 2, disorder=30, seed=4))
+    stream = rows.with_watermark("at", 30).window(hr.sliding(400, every=200))
+    made = stream.agg(
+        about=hr.approx_count_distinct("value", 0.1), top=hr.quantile("at", 0.9, error=0.05)
+    )
+    outputs = [made.write.collect(), made.write.collect()]
+    hr.run(outputs[0], engine="spark", session=session, compiled=False, batch_rows=250, shards=2)
+    hr.run(outputs[1], engine="thread", compiled=False)
+    on_spark, on_thread = (rows_of(output.result()) for output in outputs)
+    assert_same(on_spark, on_thread, ordered=False)

@@ -14,7 +14,18 @@ from .durations import in_units_of
 from .errors import PipelineError
 from .expression_types import ExpressionError, aggregate_type, type_of
 from .expressions import Aggregate, Column
-from .nodes import KeyBy, Late, MapBatches, Node, Union, Watermark, WindowAggregate, walk
+from .nodes import (
+    COUNTED,
+    KeyBy,
+    Late,
+    MapBatches,
+    Node,
+    Running,
+    Union,
+    Watermark,
+    WindowAggregate,
+    walk,
+)
 from .schema import Field, Schema
 from .types import DataType
 from .windows.base import Window
@@ -159,6 +170,58 @@ def aggregate(
         window=window,
         aggregates=bound,
         reproducible=reproducible,
+        rows=node.schema,
+    )
+
+
+def running(
+    node: Node,
+    aggregates: Sequence[tuple[str, Aggregate]],
+    check: FunctionChecker,
+    name: str | None = None,
+) -> Running:
+    """Every row, with what aggregates of its key are by then."""
+    place = Place("running", name)
+    if not aggregates:
+        raise place.error("no aggregate is given", "running(rows=hr.count())")
+    bound = tuple((name, _bound_aggregate(made, node, place, check)) for name, made in aggregates)
+    fields = [*node.schema, *(_aggregate_field(n, made, node.schema, place) for n, made in bound)]
+    return Running(
+        (node,),
+        place.schema(fields, "the result has all columns of the rows: use another name"),
+        place.name,
+        site=place.site,
+        key=node.key,
+        time=node.time,
+        aggregates=bound,
+        carry=node.schema.names,
+        rows=node.schema,
+    )
+
+
+def counted(
+    node: Node,
+    rows: int,
+    aggregates: Sequence[tuple[str, Aggregate]],
+    check: FunctionChecker,
+    name: str | None = None,
+) -> Running:
+    """Aggregates of each so many rows of a key."""
+    place = Place("agg", name)
+    if not aggregates:
+        raise place.error("no aggregate is given", "agg(rows=hr.count())")
+    bound = tuple((name, _bound_aggregate(made, node, place, check)) for name, made in aggregates)
+    fields = [Field(column, node.schema[column]) for column in node.key]
+    fields += [_aggregate_field(n, made, node.schema, place) for n, made in bound]
+    return Running(
+        (node,),
+        place.schema(fields, "the result has the key columns: use another name"),
+        place.name,
+        site=place.site,
+        key=node.key,
+        aggregates=(*bound, (COUNTED, Aggregate("count"))),
+        carry=node.key,
+        every=rows,
         rows=node.schema,
     )
 

@@ -21,6 +21,7 @@ WATERMARK = f"{HIDDEN_PREFIX}watermark"  # the watermark of its channel just bef
 KEY_HASH = f"{HIDDEN_PREFIX}hash"  # the hash of the key, behind an exchange
 PLACE = f"{HIDDEN_PREFIX}place"  # the place of a row among all that cross an exchange
 PANE = f"{HIDDEN_PREFIX}pane"  # the pane of its window that a row enters
+COUNTED = f"{HIDDEN_PREFIX}rows"  # of a key since it began anew
 HIDDEN = (WATERMARK, KEY_HASH, PLACE, PANE)
 
 
@@ -257,6 +258,28 @@ class WindowAggregate(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Running(Node):
+    """Aggregates by key so far: `carry` of a row, and what they are with it.
+
+    every: only each so many rows of a key, and then it begins anew; 0: with every row.
+    """
+
+    aggregates: tuple[tuple[str, Aggregate], ...] = ()
+    carry: tuple[str, ...] = ()
+    every: int = 0
+    identity: str = ""
+    rows: Schema = None  # type: ignore[assignment]  # the rows aggregated
+    kind: ClassVar[str] = "running"
+    operator_class: ClassVar[OperatorClass] = OperatorClass.PARTITIONED
+
+    def detail(self) -> str:
+        shown = [pair for pair in self.aggregates if pair[0] != COUNTED]
+        made = ", ".join(f"{name}={aggregate}" for name, aggregate in shown)
+        every = f" of every {self.every} rows" if self.every else ""
+        return f"{made} by {', '.join(self.key) or 'nothing'}{every}"
+
+
+@dataclass(frozen=True, eq=False)
 class Late(Node):
     """The late rows of its input, a WindowAggregate or (after planning) an OnTime."""
 
@@ -311,6 +334,9 @@ class Sink(Node):
 
     def detail(self) -> str:
         return str(self.connector)
+
+
+Stateful = Process | WindowAggregate | Running
 
 
 def walk(roots: Sequence[Node]) -> Iterator[Node]:

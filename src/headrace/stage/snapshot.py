@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.plan.errors import DataError, StateError
-from headrace.plan.nodes import Process, WindowAggregate
+from headrace.plan.nodes import Process
 
 from .blocks.validation import validated
 from .kernel import Kernel
@@ -152,8 +152,8 @@ class KernelState:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        node = kernel.chain.windowed or kernel.chain.emitter
-        assert isinstance(node, WindowAggregate | Process)
+        node = kernel.chain.stateful
+        assert node is not None
         self.identity = node.identity
         self.functions: StoreFunctions = kernel.functions
         self.columns = self.functions.numbered_columns()

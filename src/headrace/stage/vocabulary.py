@@ -74,6 +74,30 @@ from .ordering import WORD_BYTES, copy_pairs, sort_by_prefix
 from .panes import LAST, Panes, find_pane, take_spare
 from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .row_watermarks import copies_watermarks, may_have_watermarks
+from .sketches.ddsketch import (
+    bucket_of,
+    buckets_add,
+    buckets_merge,
+    buckets_merge_room,
+    buckets_quantile,
+    buckets_room,
+)
+from .sketches.distinct import (
+    distinct_add,
+    distinct_count,
+    distinct_merge,
+    distinct_merge_room,
+    distinct_room,
+    float_word,
+    word_view,
+)
+from .sketches.hyperloglog import (
+    loglog_add,
+    loglog_count,
+    loglog_merge,
+    loglog_merge_room,
+    loglog_room,
+)
 from .store import (
     NO_WINDOW,
     NOT_ORDERED,
@@ -202,6 +226,12 @@ __all__ = [
     "asks_for_records",
     "begin_compaction",
     "blob",
+    "bucket_of",
+    "buckets_add",
+    "buckets_merge",
+    "buckets_merge_room",
+    "buckets_quantile",
+    "buckets_room",
     "byte_length",
     "changed_bytes",
     "char_length",
@@ -220,6 +250,11 @@ __all__ = [
     "copy_record",
     "count_words",
     "day_of",
+    "distinct_add",
+    "distinct_count",
+    "distinct_merge",
+    "distinct_merge_room",
+    "distinct_room",
     "empty_heap",
     "end_compaction",
     "ends_with_words",
@@ -246,6 +281,7 @@ __all__ = [
     "float_remainder",
     "float_sqrt",
     "float_to_int",
+    "float_word",
     "floor_divide",
     "frame_bytes",
     "has_overflown",
@@ -265,6 +301,11 @@ __all__ = [
     "lacks_bytes",
     "like_words",
     "local_time",
+    "loglog_add",
+    "loglog_count",
+    "loglog_merge",
+    "loglog_merge_room",
+    "loglog_room",
     "lower_words",
     "make_record",
     "make_room",
@@ -325,6 +366,7 @@ __all__ = [
     "whole_power",
     "whole_units",
     "window_start",
+    "word_view",
     "words",
     "write_bool",
     "write_date",

@@ -21,8 +21,8 @@ from ..nodes import (
     MapBatches,
     Node,
     OnTime,
-    Process,
     Project,
+    Stateful,
     TableJoin,
     Union,
     WindowAggregate,
@@ -44,7 +44,7 @@ def insert_exchanges(roots: Sequence[Node]) -> list[Node]:
         made = node.with_inputs(*inputs)
         before = max((passed[id(side)] for side in inputs), default=0)
         lies = {(partitions[id(side)], passed[id(side)]) for side in inputs}
-        if isinstance(node, Process | WindowAggregate):
+        if isinstance(node, Stateful):
             made = _keyed(made, partitions.get(id(inputs[0])))
             partitions[id(made)] = node.key
             before += made.input is not inputs[0]

@@ -17,6 +17,7 @@ from ..nodes import (
     Node,
     OnTime,
     Project,
+    Running,
     Sink,
     Source,
     TableJoin,
@@ -63,11 +64,12 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
             case WindowAggregate():
                 return replace(node, inputs=inputs, rows=inputs[0].schema)
-            case FlatMap():
+            case FlatMap() | Running():
                 carry = tuple(n for n in node.carry if n in wanted)
                 given = [n for n in node.schema.names if n not in node.carry]
                 schema = node.schema.select([*carry, *given])
-                return replace(node, inputs=inputs, carry=carry, schema=schema)
+                made = replace(node, inputs=inputs, carry=carry, schema=schema)
+                return replace(made, rows=inputs[0].schema) if isinstance(made, Running) else made
             case Late():
                 return replace(node, inputs=inputs, schema=visible(inputs[0].schema))
         return node.with_inputs(*inputs)
@@ -125,8 +127,9 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
             return (wanted - {n for _, n in node.taken}) | set(node.left_on)
         case OnTime():
             return wanted - {PANE} | ({node.time, WATERMARK} if node.time else set())
-        case WindowAggregate():
+        case WindowAggregate() | Running():
             operands = [operand for _, a in node.aggregates for operand in a.operands()]
             columns = set().union(*map(columns_of, operands)) if operands else set()
-            return columns | set(node.key) | {PANE}
+            more = wanted & set(node.carry) if isinstance(node, Running) else {PANE}
+            return columns | set(node.key) | more
     return wanted or set(source.schema.names[:1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.plan.accumulators import accumulators
-from headrace.plan.nodes import Process, TableJoin, WindowAggregate
+from headrace.plan.nodes import Process, Running, Stateful, TableJoin, WindowAggregate
 
 from .stores import StoreLayout
 
@@ -17,12 +17,17 @@ def state_layout(node: Process) -> StoreLayout:
     return StoreLayout("state", keys, values, in_state=True)
 
 
-def window_layout(node: WindowAggregate) -> StoreLayout:
-    """The records of an open window: the key and the accumulators."""
+def window_layout(node: WindowAggregate | Running) -> StoreLayout:
+    """The records of an open window, or of running aggregates: the key and the accumulators."""
     keys = tuple(node.inputs[0].schema[name] for name in node.key)
     kept = accumulators(tuple(aggregate for _, aggregate in node.aggregates), node.rows)
     values = tuple((part.field, part.type) for parts in kept for part in parts)
     return StoreLayout("window", keys, values)
+
+
+def records_layout(node: Stateful) -> StoreLayout:
+    """The records of an operator with state."""
+    return state_layout(node) if isinstance(node, Process) else window_layout(node)
 
 
 def table_layout(node: TableJoin, k: int) -> StoreLayout:
