@@ -36,6 +36,7 @@ from headrace.plan.schema import Schema
 from headrace.plan.types import DataType, timestamp
 from headrace.plan.windows import base as w
 from headrace.plan.windows.calendar import Calendar
+from headrace.plan.windows.interval import Interval
 from headrace.plan.windows.session import Session
 from headrace.plan.windows.sliding import Sliding
 from headrace.plan.windows.tumbling import Tumbling
@@ -124,6 +125,8 @@ class Naive:
                         yield made, watermark
             case n.TableJoin():
                 yield from _join(node, given)
+            case n.WindowJoin():
+                yield from _stream_join(node, _split_late(node, given)[0])
             case n.WindowAggregate():
                 on_time, late = _split_late(node, given)
                 self._late[id(node)] = late
@@ -301,7 +304,7 @@ def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed
             in_time = False
         elif watermark is None or not node.window.uses_time:
             in_time = True
-        elif isinstance(node.window, Session):
+        elif isinstance(node.window, Session | Interval):
             in_time = time >= watermark
         else:
             in_time = _windows_of(time, node.window)[-1][1] > watermark
@@ -342,6 +345,47 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
         for name, aggregate in node.aggregates:
             made[name] = _aggregated(aggregate, parts, node.input)
         yield made, end - 1
+
+
+def _stream_join(node: n.WindowJoin, rows: list[Timed]) -> Iterator[Timed]:
+    """All pairs; those of a window by its end, then by key. All of them come at the end here."""
+    sides: tuple[list[Row], list[Row]] = ([], [])
+    for row, _ in rows:
+        sides[row[n.SIDE]].append(row)
+    made: list[tuple[Any, Row]] = []
+    paired: set[int] = set()
+
+    def place(row: Row) -> tuple[int, int]:
+        if isinstance(node.window, Interval):
+            return 0, 0
+        return _windows_of(row[n.SIDE_TIME], node.window)[0]
+
+    def give(key_row: Row, left: Row | None, right: Row | None) -> None:
+        start, end = place(key_row)
+        pair = {name: _canonical(key_row[name]) for name in node.key}
+        pair |= dict.fromkeys(node.window.columns, start)
+        pair |= {name: left and left[name] for name in node.left}
+        pair |= {name: right and right[name] for name in node.right}
+        made.append(((end, key_of(key_row, node.key)), pair))
+
+    for left in sides[0]:
+        for right in sides[1]:
+            apart = right[n.SIDE_TIME] - left[n.SIDE_TIME]
+            if isinstance(node.window, Interval):
+                near = -node.window.before <= apart <= node.window.after
+            else:
+                near = place(left) == place(right)
+            nulls = any(left[name] is None for name in node.key)
+            if near and not nulls and key_of(left, node.key) == key_of(right, node.key):
+                paired |= {id(left), id(right)}
+                give(left, left, right)
+        if node.how != "inner" and id(left) not in paired:
+            give(left, left, None)
+    for right in sides[1] if node.how == "full" else []:
+        if id(right) not in paired:
+            give(right, None, right)
+    for (end, _), pair in sorted(made, key=lambda pair: pair[0]):
+        yield pair, end - 1
 
 
 def _running(node: n.Running, given: list[Timed]) -> Iterator[Timed]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -787,3 +788,48 @@ def test_windows_by_count(run):
     rows = hr.read.memory({"k": ["a", "a", "b", "a", "a", "a"], "x": [1, 2, 5, 3, 4, 9]})
     made = rows.key_by("k").window(hr.counting(2)).agg(total=hr.sum("x"))
     assert run(made) == [{"k": "a", "total": 3}, {"k": "a", "total": 7}]
+
+
+def sides(left, right, bound=0):
+    """Two streams of keys and times."""
+    one = {"k": [k for k, _ in left], "t": [t for _, t in left]}
+    other = {"k": [k for k, _ in right], "u": [u for _, u in right]}
+    return (
+        hr.read.memory(one, schema={"k": hr.optional(str), "t": int}).with_watermark("t", bound),
+        hr.read.memory(other, schema={"k": hr.optional(str), "u": int}).with_watermark("u", bound),
+    )
+
+
+def test_window_joins(run):
+    left, right = sides([("b", 1), ("a", 2), ("a", 11)], [("a", 3), ("b", 9), ("b", 10), ("a", 12)])
+    made = left.window_join(right, "k", hr.tumbling(10))
+    assert made.node.time == "window_start"
+    assert [(r["window_start"], r["k"], r["t"], r["u"]) for r in run(made)] == [
+        (0, "a", 2, 3), (0, "b", 1, 9), (10, "a", 11, 12),
+    ]  # fmt: skip
+
+
+def test_interval_joins(run):
+    left, right = sides([("a", 10)], [("a", u) for u in range(7, 16)])
+    made = left.interval_join(right, "k", before=2, after=3)
+    assert made.node.time is None
+    assert sorted(column(run(made), "u")) == [8, 9, 10, 11, 12, 13]
+
+
+def test_joins_of_streams_with_nulls_and_late_rows(run):
+    left, right = sides([(None, 1), ("a", 12), ("a", 2)], [(None, 1), ("a", 3), ("b", 14)])
+    window = hr.tumbling(10)
+    pairs, most, every, near = run(
+        left.window_join(right, "k", window),
+        left.window_join(right, "k", window, how="left"),
+        left.window_join(right, "k", window, how="full"),
+        left.interval_join(right, "k", before=10, after=10, how="left"),
+    )
+    assert pairs == []  # ("a", 2) is late
+    assert [(r["k"], r["t"], r["u"]) for r in most] == [(None, 1, None), ("a", 12, None)]
+    assert Counter((r["k"], r["t"], r["u"]) for r in every) == Counter(
+        [(None, 1, None), (None, None, 1), ("a", 12, None), ("a", None, 3), ("b", None, 14)]
+    )
+    assert Counter((r["k"], r["t"], r["u"]) for r in near) == Counter(
+        [(None, 1, None), ("a", 12, 3)]
+    )

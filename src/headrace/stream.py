@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
 from .expr.functions import check_function
 from .habits import STREAM, unknown
-from .plan import build, build_chosen, build_functions, build_keyed
+from .plan import build, build_chosen, build_functions, build_joins, build_keyed
 from .plan.checks import Place
 from .plan.expressions import Column, Expression
 from .plan.nodes import Node, Sink
@@ -50,6 +50,12 @@ def example(**columns: Any) -> Stream:
 
     empty = {column: [] for column in columns}  # type: dict[str, list[Any]]
     return Stream(build.source(MemorySource(empty, schema=columns), "example"))
+
+
+def _other(given: Any, place: Place) -> Node:
+    if not isinstance(given, Stream):
+        raise place.error(f"{type(given).__name__} is not a stream", "join tables with join(...)")
+    return given.node
 
 
 class Stream(Shown):
@@ -411,6 +417,64 @@ class Stream(Shown):
         Stream(ad: int64, campaign: optional(string))
         """
         return Stream(build.join(self._node, table, on, right_on, how, name))
+
+    def window_join(
+        self,
+        other: Stream,
+        on: str | Sequence[str] | Mapping[str, str],
+        window: Windows,
+        *,
+        right_on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        name: str | None = None,
+    ) -> Stream:
+        """Each row with every row of another stream that has its key and is in its window.
+
+        `on` and `right_on` are those of `join`. Both streams need an event time; windows follow
+        each other (`tumbling`), and pairs come when one is over. Rows without a partner are left
+        out ("inner"), or come with nulls: those of this stream ("left"), or of both ("full").
+
+        >>> from headrace.time import tumbling
+        >>> views = example(ad=int, at=int).with_watermark("at", 5)
+        >>> clicks = example(ad=int, clicked=int, price=float).with_watermark("clicked", 5)
+        >>> views.window_join(clicks, "ad", tumbling(100)).schema
+        Schema(ad: int64, window_start: int64, at: int64, clicked: int64, price: float64)
+        """
+        place = Place("window_join", name)
+        if not isinstance(window, Windows):
+            raise place.error(f"{window!r} is not a window", 'use hr.tumbling("10s")')
+        right, made = _other(other, place), window.make
+        return Stream(
+            build_joins.window_join(self._node, right, on, right_on, made, window.given, how, name)
+        )
+
+    def interval_join(
+        self,
+        other: Stream,
+        on: str | Sequence[str] | Mapping[str, str],
+        *,
+        before: Length = 0,
+        after: Length = 0,
+        right_on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        name: str | None = None,
+    ) -> Stream:
+        """Each row with every row of another stream that has its key and is near in event time:
+        from `before` this row until `after` it, both included.
+
+        `on` and `right_on` are those of `join`. Pairs come when the watermark of both streams says
+        that all partners are there; behind them there is no event time. Rows without a partner
+        are left out ("inner"), or come with nulls ("left").
+
+        >>> views = example(ad=int, at=int).with_watermark("at", 5)
+        >>> clicks = example(ad=int, clicked=int, price=float).with_watermark("clicked", 5)
+        >>> views.interval_join(clicks, "ad", after=60)
+        Stream(ad: int64, at: int64, clicked: int64, price: float64; key ad)
+        """
+        right = _other(other, Place("interval_join", name))
+        return Stream(
+            build_joins.interval_join(self._node, right, on, right_on, before, after, how, name)
+        )
 
     # ------------------------------------------------------------ some of the rows
 

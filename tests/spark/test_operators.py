@@ -39,3 +39,22 @@ def test_sketches(session):
     hr.run(outputs[1], engine="thread", compiled=False)
     on_spark, on_thread = (rows_of(output.result()) for output in outputs)
     assert_same(on_spark, on_thread, ordered=False)
+
+
+def test_joins(session):
+    left, right = (
+        hr.read.memory(pipelines.tables(300, channels, disorder=30, seed=channels), name=name)
+        for channels, name in ((1, "left"), (2, "right"))
+    )
+    left = left.with_watermark("at", 10)  # some rows are late
+    right = right.rename(at="then", value="other").with_watermark("then", 30)
+    made = {
+        "inner": left.window_join(right, "user", hr.tumbling(50)),
+        "full": left.window_join(right, "user", hr.tumbling(20), how="full"),
+        "near": left.interval_join(right, "user", before=5, after=20, how="left"),
+    }
+    outputs = [each.write.collect(name=name) for name, each in made.items()]
+    hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2)
+    for output, expected in zip(outputs, naive(outputs), strict=True):
+        assert expected
+        assert_same(rows_of(output.result()), expected, ordered=False)

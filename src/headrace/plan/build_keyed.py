@@ -24,6 +24,7 @@ from .nodes import (
     Union,
     Watermark,
     WindowAggregate,
+    WindowJoin,
     walk,
 )
 from .schema import Field, Schema
@@ -262,7 +263,7 @@ def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -
 def late(node: Node, name: str | None = None) -> Late:
     """The rows that came too late for their window."""
     place = Place("late", name)
-    if not isinstance(node, WindowAggregate):
+    if not isinstance(node, WindowAggregate) or isinstance(node, WindowJoin):
         raise place.error(
             f"only the result of window(...).agg(...) has late rows, not that of a {node.kind}",
             "keep the stream that agg gives in a variable: late = windowed.late()",

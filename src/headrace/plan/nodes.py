@@ -21,6 +21,8 @@ WATERMARK = f"{HIDDEN_PREFIX}watermark"  # the watermark of its channel just bef
 KEY_HASH = f"{HIDDEN_PREFIX}hash"  # the hash of the key, behind an exchange
 PLACE = f"{HIDDEN_PREFIX}place"  # the place of a row among all that cross an exchange
 PANE = f"{HIDDEN_PREFIX}pane"  # the pane of its window that a row enters
+SIDE = f"{HIDDEN_PREFIX}side"  # of a join: is a row one of the right side?
+SIDE_TIME = f"{HIDDEN_PREFIX}time"  # and its event time, whatever it is called there
 COUNTED = f"{HIDDEN_PREFIX}rows"  # of a key since it began anew
 HIDDEN = (WATERMARK, KEY_HASH, PLACE, PANE)
 
@@ -255,6 +257,23 @@ class WindowAggregate(Node):
         keys = ", ".join(self.key)
         phase = "" if self.phase == "complete" else f" ({self.phase})"
         return f"{made} by {keys or 'nothing'} in {self.window}{phase}"
+
+
+@dataclass(frozen=True, eq=False)
+class WindowJoin(WindowAggregate):
+    """Pairs of rows of two streams by key and window, from one stream of both (`SIDE`).
+
+    left, right: the columns of each side. how: "inner", or with rows that have no partner: "left"
+    or "full".
+    """
+
+    how: str = "inner"
+    left: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+    kind: ClassVar[str] = "window_join"
+
+    def detail(self) -> str:
+        return f"{self.how}, by {', '.join(self.key)} in {self.window}"
 
 
 @dataclass(frozen=True, eq=False)

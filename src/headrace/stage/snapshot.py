@@ -164,7 +164,7 @@ class KernelState:
             names = [each.name for each in node.function.state.fields]
         self.shape = {
             "operator": node.kind,
-            "key": dict(zip(node.key, kinds, strict=True)),
+            "key": dict(zip(node.key, kinds, strict=False)),
             "fields": names or [name for name, _ in self.functions.layout.values],
             "types": values,
             "window": str(getattr(node, "window", None)),

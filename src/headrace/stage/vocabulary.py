@@ -118,6 +118,7 @@ from .store import (
     number_in,
     prefetch_entry,
     prefetch_slot,
+    spread_hash,
 )
 from .strings.hashing import combine, hash_float, hash_int, hash_words
 from .strings.heap import Heap, empty_heap, has_overflown
@@ -343,6 +344,7 @@ __all__ = [
     "slice_chars",
     "sort_by_prefix",
     "split_part",
+    "spread_hash",
     "starts_with_words",
     "strip_end_words",
     "strip_prefix_words",

@@ -26,6 +26,7 @@ from ..nodes import (
     TableJoin,
     Union,
     WindowAggregate,
+    WindowJoin,
     extended,
     transform,
 )
@@ -66,7 +67,7 @@ def _keyed(node: Node, partition: Partition) -> Node:
     source = node.input
     if partition is not None and partition == node.key:
         return node
-    if isinstance(node, WindowAggregate):
+    if isinstance(node, WindowAggregate) and not isinstance(node, WindowJoin):
         aggregates = tuple(aggregate for _, aggregate in node.aggregates)
         if not node.reproducible or merges_exactly(aggregates, node.rows):
             return _in_halves(node)

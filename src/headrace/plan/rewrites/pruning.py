@@ -8,6 +8,8 @@ from dataclasses import replace
 from ..expressions import Column, columns_of
 from ..nodes import (
     PANE,
+    SIDE,
+    SIDE_TIME,
     WATERMARK,
     Exchange,
     Filter,
@@ -23,6 +25,7 @@ from ..nodes import (
     TableJoin,
     Union,
     WindowAggregate,
+    WindowJoin,
     extended,
     transform,
     visible,
@@ -62,14 +65,16 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 return replace(node, inputs=inputs, schema=schema)
             case Filter() | Exchange():
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
+            case WindowJoin():
+                return _pruned_join(node, inputs, wanted)
             case WindowAggregate():
                 return replace(node, inputs=inputs, rows=inputs[0].schema)
             case FlatMap() | Running():
                 carry = tuple(n for n in node.carry if n in wanted)
                 given = [n for n in node.schema.names if n not in node.carry]
                 schema = node.schema.select([*carry, *given])
-                made = replace(node, inputs=inputs, carry=carry, schema=schema)
-                return replace(made, rows=inputs[0].schema) if isinstance(made, Running) else made
+                node = replace(node, inputs=inputs, carry=carry, schema=schema)
+                return replace(node, rows=inputs[0].schema) if isinstance(node, Running) else node
             case Late():
                 return replace(node, inputs=inputs, schema=visible(inputs[0].schema))
         return node.with_inputs(*inputs)
@@ -102,6 +107,18 @@ def _pruned_source(node: Source, wanted: set[str]) -> Source:
     return replace(node, schema=node.schema.select(names))
 
 
+def _pruned_join(node: WindowJoin, inputs: tuple[Node, ...], wanted: set[str]) -> WindowJoin:
+    gone = {*node.left, *node.right} - wanted
+    return replace(
+        node,
+        inputs=inputs,
+        rows=inputs[0].schema,
+        schema=node.schema.select(n for n in node.schema.names if n not in gone),
+        left=tuple(n for n in node.left if n in wanted),
+        right=tuple(n for n in node.right if n in wanted),
+    )
+
+
 def _needed(roots: Sequence[Node]) -> dict[int, set[str]]:
     """id of each node -> the columns of its rows that some reader needs."""
     needed: dict[int, set[str]] = {id(node): set() for node in walk(roots)}
@@ -127,6 +144,9 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
             return (wanted - {n for _, n in node.taken}) | set(node.left_on)
         case OnTime():
             return wanted - {PANE} | ({node.time, WATERMARK} if node.time else set())
+        case WindowJoin():
+            kept = {SIDE, SIDE_TIME, PANE, *node.key}
+            return kept | (wanted & {*node.left, *node.right})
         case WindowAggregate() | Running():
             operands = [operand for _, a in node.aggregates for operand in a.operands()]
             columns = set().union(*map(columns_of, operands)) if operands else set()

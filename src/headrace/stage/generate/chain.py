@@ -23,6 +23,7 @@ from headrace.plan.nodes import (
     Stateful,
     TableJoin,
     WindowAggregate,
+    WindowJoin,
 )
 from headrace.plan.windows.base import MergingWindow
 
@@ -30,6 +31,7 @@ from .aggregates import AggregateCode
 from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
 from .firing import advance_text
+from .joining import enter_row, joined_text
 from .layouts import records_layout, state_layout, table_layout, window_layout
 from .moving import compact_text
 from .running import update_running
@@ -66,7 +68,10 @@ def kernel_text(chain: Chain) -> KernelText:
     if chain.emitter is not None:
         parts.append(frame_text(context))
     if chain.windowed is not None:
-        parts.append(advance_text(chain.windowed, made.resources))
+        if isinstance(chain.windowed, WindowJoin):
+            parts.append(joined_text(chain.windowed, made.resources))
+        else:
+            parts.append(advance_text(chain.windowed, made.resources))
     if chain.stateful is not None and records_layout(chain.stateful).keeps_text:
         parts.append(compact_text(records_layout(chain.stateful)))
     made.text = "\n\n".join(parts)
@@ -322,6 +327,9 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
     windowed, running = context.chain.windowed, context.chain.running
     steps = [node for node in nodes if node not in (windowed, running)]
     scope = apply_steps(context, context.input_scope(), steps, "continue")
+    if isinstance(windowed, WindowJoin):
+        enter_row(context, scope, windowed)
+        return
     if windowed is not None:
         update_window(context, scope, windowed)
         return
