@@ -154,7 +154,7 @@ class Naive:
                     continue
                 yield row, None if largest is None else largest - clock.bound
                 time = _value_at(clock.input, clock.column, source, row)
-                if time is not None:
+                if time is not None and (clock.latest is None or time <= clock.latest):
                     largest = time if largest is None else max(largest, time)
 
 
@@ -298,9 +298,11 @@ def _windows_of(time: int, window: w.Window) -> list[tuple[int, int]]:
 def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed], list[Timed]]:
     """The rows that are in time for some window, and the others."""
     on_time, late = [], []
+    bounds = [each.latest for each in walk([node]) if isinstance(each, n.Watermark)]
+    latest = min((bound for bound in bounds if bound is not None), default=HIGHEST)
     for row, watermark in given:
         time = row[node.input.time] if node.window.uses_time else 0
-        if time is None:
+        if time is None or (node.window.uses_time and time > latest):
             in_time = False
         elif watermark is None or not node.window.uses_time:
             in_time = True

@@ -833,3 +833,15 @@ def test_joins_of_streams_with_nulls_and_late_rows(run):
     assert Counter((r["k"], r["t"], r["u"]) for r in near) == Counter(
         [(None, 1, None), ("a", 12, 3)]
     )
+
+
+def test_times_that_are_mistakes(run):
+    rows = hr.read.memory({"t": [1, 9999, 2, 11]})
+    made = windowed(rows.with_watermark("t", 0, latest=100))
+    results, late = run(made, made.late())
+    assert [(row["window_start"], row["n"]) for row in results] == [(0, 2), (10, 1)]
+    assert column(late, "t") == [9999]
+    year = dt.datetime(2100, 1, 1)
+    times = {"t": [dt.datetime(2026, 1, 1), dt.datetime(9999, 1, 1), dt.datetime(2026, 1, 2)]}
+    timed = hr.read.memory(times).with_watermark("t", "0s", latest=year)
+    assert column(run(timed.window(hr.tumbling("7d")).agg(n=hr.count())), "n") == [2]

@@ -144,6 +144,42 @@ def test_results_come_when_their_window_is_over(kind, choose):
         assert_same(found, over, ordered=True)
 
 
+@kinds
+@given(choose=choices())
+def test_times_of_the_far_future_are_late(kind, choose):
+    """They leave all other rows as they are: whatever else is late would be so without them."""
+    fields = Schema((Field("t", optional(int64)), Field("k", string), Field("x", int32)))
+    (rows,) = tables(choose, fields, most=30, disorder=15)
+    times = rows["t"].to_pylist()
+    far = [choose.chance(15) for _ in times]
+    mixed = rows.set_column(
+        0, "t", pa.array([10**9 if f else t for t, f in zip(times, far)], pa.int64())
+    )
+    found = []
+    for table in (mixed, rows.filter(pa.array([not f for f in far], pa.bool_()))):
+        stream = hr.read.memory(table, schema=fields, name="rows")
+        timed = stream.with_watermark("t", BOUND, latest=10**6).key_by("k").window(KINDS[kind])
+        windows = timed.agg(n=hr.count(), s=hr.sum("x"))
+        outputs = [windows.write.collect(), windows.late().write.collect()]
+        assert check(outputs, capacity=choose.pick(CAPACITIES), cuts=choose)
+        found.append(naive(outputs))
+    assert found[0][0] == found[1][0]
+    assert len(found[0][1]) == len(found[1][1]) + sum(far)
+
+
+@pytest.mark.compiled
+def test_times_of_the_far_future_on_engines():
+    rows = {"t": [10**9 if k % 97 == 50 else k // 3 for k in range(3000)], "k": ["a", "b"] * 1500}
+    stream = hr.read.memory(rows).with_watermark("t", 5, latest=10**6).key_by("k")
+    windows = stream.window(hr.tumbling(10)).agg(n=hr.count())
+    outputs = [windows.write.collect(), windows.late().write.collect()]
+    for options in ({"engine": "thread"}, *({"engine": "node", "workers": n} for n in (1, 2, 4))):
+        job = hr.run(*outputs, **options)
+        for output, expected in zip(outputs, naive(outputs), strict=True):
+            assert_same(rows_of(output.result()), expected, ordered=True)
+        assert job.progress().late_rows == 31
+
+
 # ---- saved state ---------------------------------------------------------------------------
 
 

@@ -511,17 +511,22 @@ class Stream(Shown):
         """
         return Stream(build_keyed.key_by(self._node, columns, name))
 
-    def with_watermark(self, column: str, bound: Length, *, name: str | None = None) -> Stream:
+    def with_watermark(
+        self, column: str, bound: Length, *, latest: Any = None, name: str | None = None
+    ) -> Stream:
         """Declare the event-time column, and how far rows may be out of order.
 
         The watermark of a source's channel is the largest time so far minus `bound`: a duration
         for a timestamp, a plain number for an int64.
 
+        latest: a time beyond which a row is taken for a mistake, say a datetime of the year 2100:
+        it does not move the watermark, which would make all others late, and is late itself.
+
         >>> import datetime
         >>> example(at=datetime.datetime).with_watermark("at", "5s")
         Stream(at: timestamp; time at)
         """
-        return Stream(build_keyed.with_watermark(self._node, column, bound, name))
+        return Stream(build_keyed.with_watermark(self._node, column, bound, latest, name))
 
     def window(self, window: Windows | Counting, *, name: str | None = None) -> WindowedStream:
         """Rows by window of their event time (and by key, if there is one): then call `agg`.

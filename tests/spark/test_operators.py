@@ -28,6 +28,22 @@ def test_operators(session):
         assert_same(rows_of(output.result()), expected, ordered=False)
 
 
+def test_times_of_the_far_future(session):
+    (table,) = pipelines.tables(600, 1, disorder=30, seed=5)
+    times = [10**9 if k % 100 == 50 else at for k, at in enumerate(table["at"].to_pylist())]
+    stream = hr.read.memory(table.set_column(1, "at", [times])).with_watermark(
+        "at", 30, latest=10**6
+    )
+    counted = stream.key_by("user").window(hr.tumbling(50)).agg(n=hr.count())
+    outputs = [counted.write.collect(), counted.late().write.collect()]
+    job = hr.run(
+        *outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2
+    )
+    for output, expected in zip(outputs, naive(outputs), strict=True):
+        assert_same(rows_of(output.result()), expected, ordered=False)
+    assert job.progress().late_rows == 6
+
+
 def test_sketches(session):
     rows = hr.read.memory(pipelines.tables(600, 2, disorder=30, seed=4))
     stream = rows.with_watermark("at", 30).window(hr.sliding(400, every=200))

@@ -14,6 +14,7 @@ from .durations import in_units_of
 from .errors import PipelineError
 from .expression_types import ExpressionError, aggregate_type, type_of
 from .expressions import Aggregate, Column
+from .literals import stored
 from .nodes import (
     COUNTED,
     KeyBy,
@@ -46,7 +47,9 @@ def key_by(node: Node, columns: Sequence[str], name: str | None = None) -> KeyBy
     )
 
 
-def with_watermark(node: Node, column: str, bound: Any, name: str | None = None) -> Watermark:
+def with_watermark(
+    node: Node, column: str, bound: Any, latest: Any = None, name: str | None = None
+) -> Watermark:
     """Declare the event-time column, and how far rows may be out of order."""
     place = Place("with_watermark", name)
     kind = node.schema[place.existing(column, node.schema)]
@@ -73,7 +76,15 @@ def with_watermark(node: Node, column: str, bound: Any, name: str | None = None)
         time=column,
         column=column,
         bound=length,
+        latest=None if latest is None else _stored_time(latest, kind, place),
     )
+
+
+def _stored_time(given: Any, kind: DataType, place: Place) -> int:
+    try:
+        return int(stored(given, kind.required))
+    except ExpressionError as error:
+        raise place.error(f"latest={given!r}: {error.what}", error.fix) from None
 
 
 def _check_time_type(column: str, kind: DataType, place: Place) -> None:

@@ -216,10 +216,12 @@ class Watermark(Node):
 
     column: str = ""
     bound: int = 0
+    latest: int | None = None  # times beyond it are taken for mistakes
     kind: ClassVar[str] = "watermark"
 
     def detail(self) -> str:
-        return f"{self.column} - {self.bound}"
+        until = "" if self.latest is None else f", up to {self.latest}"
+        return f"{self.column} - {self.bound}{until}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +229,7 @@ class OnTime(Node):
     """Rows in panes of windows that are open by the watermark they carry; others are late rows."""
 
     window: Window = None  # type: ignore[assignment]
+    latest: int | None = None  # rows with a time beyond it are late, too
     kind: ClassVar[str] = "on_time"
 
     def detail(self) -> str:
