@@ -28,7 +28,7 @@ demo: $(STAMP)
 
 # A test that hangs in compiled code takes its worker with it; a new worker would only hang again.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart 0 \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --max-worker-restart 0 \
 	  --doctest-modules tests src/headrace
 
 lint: $(STAMP)
@@ -51,6 +51,8 @@ fuzz: $(STAMP)
 
 soak: $(STAMP)
 	HEADRACE_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 3600 tests
+	HEADRACE_SCHEDULER=random $(BIN)/python -m pytest tests/node
+	HEADRACE_SCHEDULER=swapped $(BIN)/python -m pytest tests/node
 
 # Versions for all machines and Pythons that we support, with the digests of their files.
 lock: $(STAMP)

@@ -213,6 +213,7 @@ SPRING, AUTUMN = dt.datetime(2026, 3, 29, tzinfo=dt.UTC), dt.datetime(2026, 10, 
 STEPS = ["1d", "2d", "1w", "1mo", "1q", "1y"]
 
 
+@settings(max_examples=settings().max_examples // 3)
 @pytest.mark.parametrize("every", STEPS)
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia"])
 @given(

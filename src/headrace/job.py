@@ -18,7 +18,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .handle import AnyJob, Execution, Job
-from .options import ENGINES, check_options, honoured, idle_microseconds
+from .options import (
+    ENGINES,
+    OptionError,
+    check_options,
+    chosen_policy,
+    chosen_priority,
+    honoured,
+    idle_microseconds,
+)
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
 from .plan.nodes import Node
@@ -112,6 +120,8 @@ def run(
     batch_rows: int | None = None,
     trigger: str | None = None,
     idle: Any = None,
+    policy: Any = None,
+    priority: Any = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -145,13 +155,17 @@ def run(
             "available now" to stop when streaming DataFrames have given what they had.
         idle: On Spark and on the node engine, a time such as "30s": a channel that brings nothing
             for so long holds no windows back any more, and what it brings then may be late.
+        policy: On the node engine, who runs first: the name of a policy, a function of features, or
+            a `headrace.control.Policy` (docs/scheduling.md).
+        priority: On the node engine, what policies are told about the query: "normal", "high" or a
+            number. Without a policy, queries with more of it come first.
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle,
+        trigger=trigger, idle=idle, policy=policy, priority=priority,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune)
     try:
@@ -177,6 +191,9 @@ class _Options:
         _check_sizes(given["workers"], capacity)
         if "idle" in self._given:
             self._given["idle"] = idle_microseconds(self._given["idle"])
+        if "policy" in self._given:
+            self._given["policy"] = chosen_policy(self._given["policy"])
+            self._given["priority"] = chosen_priority(self._given["priority"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
     def execution(self, made: Plan) -> Execution:
@@ -225,6 +242,8 @@ def start(
     batch_rows: int | None = None,
     trigger: str | None = None,
     idle: Any = None,
+    policy: Any = None,
+    priority: Any = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -240,7 +259,7 @@ def start(
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle,
+        trigger=trigger, idle=idle, policy=policy, priority=priority,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune)
     if options.engine == "spark":
@@ -259,20 +278,24 @@ class Engine:
     [True, True, True]
     """
 
-    def __init__(self, workers: int | None = None, *, run_us: float | None = None) -> None:
+    def __init__(
+        self, workers: int | None = None, *, run_us: float | None = None, policy: Any = None
+    ) -> None:
         """Workers for queries.
 
         Args:
             workers: How many threads; by default one per core.
             run_us: How long a worker stays with one operator, at most, in microseconds (about: by
                 what its rows took so far); then others get their turn. 0: as long as it has work.
+            policy: Who runs first, as in `run`; `use` changes it.
         """
         from .node.engine import NodeEngine
 
         _check_sizes(workers, None)
         if run_us is not None and run_us < 0:
             raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
-        self._engine = NodeEngine(workers, run_ns=None if run_us is None else int(run_us * 1000))
+        run_ns = None if run_us is None else int(run_us * 1000)
+        self._engine = NodeEngine(workers, run_ns=run_ns, policy=chosen_policy(policy))
         self._lock = threading.Lock()
         self.jobs: list[Job] = []  # that are not over
         # its threads know the engine inside, not this one: a job that runs keeps it alive
@@ -282,6 +305,35 @@ class Engine:
     def workers(self) -> int:
         """How many threads there are."""
         return self._engine.workers
+
+    def use(self, policy: Any, *, period: float | None = None, batch: int | None = None) -> None:
+        """Let another policy say who runs first, while jobs run.
+
+        Args:
+            policy: As in `run`.
+            period: Seconds from one look at the features to the next, at least.
+            batch: Rows that an operator takes in a run, at most.
+
+        >>> import headrace as hr
+        >>> with hr.Engine(workers=1, policy="fcfs") as engine:
+        ...     engine.use("highest_rate", period=0.01)
+        ...     engine.scheduling()
+        "policy 'highest_rate', asked every 10 ms at most, in Python"
+        """
+        chosen = chosen_policy(policy, period, batch)
+        if chosen is None:
+            raise OptionError("policy=None: this is not a policy\n  fix: name one")
+        self._engine.use_policy(chosen)
+
+    def scheduling(self) -> str:
+        """Who says who runs first: a policy, or the engine itself.
+
+        >>> import headrace as hr
+        >>> with hr.Engine(workers=1) as engine:
+        ...     engine.scheduling()
+        'the default'
+        """
+        return self._engine.scheduling()
 
     @property
     def is_warm(self) -> bool:
@@ -305,6 +357,7 @@ class Engine:
         watch: Callable[[Any], None] | None = None,
         memory: int | None = None,
         idle: Any = None,
+        priority: Any = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
@@ -312,8 +365,8 @@ class Engine:
         """
         made = planned(outputs, fuse=fuse, prune=prune)
         _check_sizes(None, capacity)
-        patience = idle_microseconds(idle)
-        execution = self._engine.query(made, capacity or NODE_CAPACITY, memory, patience)
+        patience, chosen = idle_microseconds(idle), chosen_priority(priority)
+        execution = self._engine.query(made, capacity or NODE_CAPACITY, memory, patience, chosen)
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed
             self._engine.check()

@@ -94,13 +94,13 @@ def test_killed_at_calls(tmp_path):
 @pytest.mark.timeout(900)
 def test_machines_that_crash(tmp_path):
     machine, points = traced(small, tmp_path, crashes=True)
-    kill_at_points(machine, points, 4, crash=True)
+    kill_at_points(machine, points, 2, crash=True)
 
 
 def test_a_slow_disk(tmp_path):
     """Nothing is given up because a rename or a sync takes its time."""
     machine = small(tmp_path)
-    machine.slow = 0.05
+    machine.slow = 0.01
     finish(machine, tmp_path)
 
 

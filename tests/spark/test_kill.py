@@ -32,7 +32,7 @@ class Size:
     kills: int
 
 
-IN_CI = Size(32_000, 4_000, 2)
+IN_CI = Size(16_000, 4_000, 1)
 IN_SOAK = Size(400_000, 4_000, 20)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from headrace.connect.delivery import Delivery
 from headrace.plan.nodes import Source
@@ -44,18 +46,29 @@ from .unit import (
     Output,
 )
 
+if TYPE_CHECKING:
+    from .features import Scheduled
+
 TURN_SECONDS = 0.1
+_NUMBERS = count()
 
 
 class Query:
     """A plan that runs on an engine; `Engine.query` makes it."""
 
     def __init__(
-        self, engine: Any, plan: Plan, capacity: int, budget: int | None, idle: int | None = None
+        self,
+        engine: Any,
+        plan: Plan,
+        capacity: int,
+        budget: int | None,
+        idle: int | None = None,
+        priority: float | None = None,
     ) -> None:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
-        that brings nothing."""
+        that brings nothing. priority: for policies; more is first."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
+        self.priority, self.scheduling = priority, engine.scheduling
         self._mode: Mode = engine.mode
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
@@ -117,6 +130,14 @@ class Query:
         """What its units are, by number."""
         made = self._made  # another thread may be taking it away
         return {} if made is None else made.operators
+
+    @cached_property
+    def scheduled(self) -> Scheduled:
+        """As policies see it."""
+        from .features import Scheduled
+
+        units, capacity = self.operators.values(), self._graph.capacity
+        return Scheduled(next(_NUMBERS), units, self.priority or 0, self._latency, capacity)
 
     def _start(self, turn: Callable[[], bool]) -> None:
         """Compile, build, and begin to read, unless `turn` raises meanwhile."""
