@@ -11,7 +11,7 @@ from tests.choices import Choices, Seeded, choices
 from tests.naive import naive, rows_of
 from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check
+from tests.running import assert_same, check, check_on_engines
 from tests.saving import check_saved, cuts
 
 import headrace as hr
@@ -91,12 +91,7 @@ def test_compiled_joins_agree_on_engines(kind):
     for seed in range(2):
         choose = Seeded(seed)
         outputs = pipeline(choose, kind, most=150, on={"k": "id"})
-        check(outputs, compiled=True, capacity=choose.pick(CAPACITIES), cuts=choose)
-        expected = naive(outputs)
-        for workers in (1, 2, 3, 4):
-            hr.run(*outputs, engine="node", workers=workers)
-            for output, other in zip(outputs, expected, strict=True):
-                assert_same(rows_of(output.result()), other, ordered=False)
+        check_on_engines(outputs, choose, ordered=False)
 
 
 @pytest.mark.compiled

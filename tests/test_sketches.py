@@ -118,7 +118,7 @@ def test_compiled_sketches_agree_on_engines(window):
 
 @pytest.mark.compiled
 def test_a_large_set_in_one_window():
-    """Far larger than a block: it grows, and crosses exchanges in parts."""
+    """Far larger than a block."""
     rows = pa.table({"x": [k * 7919 % 200_003 for k in range(300_000)]})
     output = hr.read.memory(rows).agg(n=hr.count_distinct("x")).write.collect()
     for engine in ("thread", "node"):

@@ -193,22 +193,8 @@ def running(
     name: str | None = None,
 ) -> Running:
     """Every row, with what aggregates of its key are by then."""
-    place = Place("running", name)
-    if not aggregates:
-        raise place.error("no aggregate is given", "running(rows=hr.count())")
-    bound = tuple((name, _bound_aggregate(made, node, place, check)) for name, made in aggregates)
-    fields = [*node.schema, *(_aggregate_field(n, made, node.schema, place) for n, made in bound)]
-    return Running(
-        (node,),
-        place.schema(fields, "the result has all columns of the rows: use another name"),
-        place.name,
-        site=place.site,
-        key=node.key,
-        time=node.time,
-        aggregates=bound,
-        carry=node.schema.names,
-        rows=node.schema,
-    )
+    made = _running(node, node.schema.names, aggregates, check, Place("running", name))
+    return replace(made, time=node.time)
 
 
 def counted(
@@ -219,21 +205,30 @@ def counted(
     name: str | None = None,
 ) -> Running:
     """Aggregates of each so many rows of a key."""
-    place = Place("agg", name)
+    made = _running(node, node.key, aggregates, check, Place("agg", name))
+    return replace(made, every=rows, aggregates=(*made.aggregates, (COUNTED, Aggregate("count"))))
+
+
+def _running(
+    node: Node,
+    carry: tuple[str, ...],
+    aggregates: Sequence[tuple[str, Aggregate]],
+    check: FunctionChecker,
+    place: Place,
+) -> Running:
     if not aggregates:
-        raise place.error("no aggregate is given", "agg(rows=hr.count())")
+        raise place.error("no aggregate is given", "give one by name: rows=hr.count()")
     bound = tuple((name, _bound_aggregate(made, node, place, check)) for name, made in aggregates)
-    fields = [Field(column, node.schema[column]) for column in node.key]
+    fields = [Field(column, node.schema[column]) for column in carry]
     fields += [_aggregate_field(n, made, node.schema, place) for n, made in bound]
     return Running(
         (node,),
-        place.schema(fields, "the result has the key columns: use another name"),
+        place.schema(fields, f"the result has {', '.join(carry)}, too: use another name"),
         place.name,
         site=place.site,
         key=node.key,
-        aggregates=(*bound, (COUNTED, Aggregate("count"))),
-        carry=node.key,
-        every=rows,
+        aggregates=bound,
+        carry=carry,
         rows=node.schema,
     )
 

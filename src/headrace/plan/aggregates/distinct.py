@@ -11,6 +11,8 @@ from .base import Change, Code, Fields, Held, Kind, Result, Rewriting
 class CountDistinct(Kind):
     """The number of different values, which are kept. All NaN are one, and -0.0 is 0.0."""
 
+    reduces = False
+
     def type(self, of: DataType | None) -> DataType:
         """See Kind."""
         return int64

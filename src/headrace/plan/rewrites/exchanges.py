@@ -1,8 +1,8 @@
 """Exchanges: where rows change owner, and aggregates in two halves around them.
 
 Each stateful operator needs all rows of a key in one place. An aggregate whose partial results
-merge exactly is split: its partial half runs with the rows, and only one row per key and window
-crosses.
+merge exactly, and are smaller than the rows, is split: its partial half runs with the rows, and
+only one row per key and window crosses.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..accumulators import merges_exactly, partial_schema
+from ..accumulators import merges_exactly, partial_schema, reduces
 from ..by_column import ArrowColumns
 from ..expressions import Column, Expression, KeyHash
 from ..nodes import (
@@ -69,7 +69,8 @@ def _keyed(node: Node, partition: Partition) -> Node:
         return node
     if isinstance(node, WindowAggregate) and not isinstance(node, WindowJoin):
         aggregates = tuple(aggregate for _, aggregate in node.aggregates)
-        if not node.reproducible or merges_exactly(aggregates, node.rows):
+        exact = not node.reproducible or merges_exactly(aggregates, node.rows)
+        if exact and reduces(aggregates):
             return _in_halves(node)
     return node.with_inputs(_exchange(source, node))
 
