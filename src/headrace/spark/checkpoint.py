@@ -26,7 +26,15 @@ from typing import Any
 
 from headrace.connect.paths import is_url, without_credentials
 from headrace.plan.errors import StateError
-from headrace.plan.nodes import Received, Running, Source, Stateful, WindowAggregate, walk
+from headrace.plan.nodes import (
+    Received,
+    Running,
+    Source,
+    Stateful,
+    WindowAggregate,
+    WindowJoin,
+    walk,
+)
 from headrace.plan.planner import StagePlan
 
 from .ends import HEAD, Ends, Synced, drop_torn, end_of
@@ -288,6 +296,8 @@ def _shape(node: Stateful) -> dict[str, Any]:
         if isinstance(node, WindowAggregate):
             made["window"] = str(node.window)
         made["aggregates"] = [f"{name}={aggregate}" for name, aggregate in node.aggregates]
+        if isinstance(node, WindowJoin):
+            made["columns"] = [*node.left, *node.right]
     elif node.function.state is not None:
         made["state"] = {f.name: str(f.type) for f in node.function.state.fields}
     return made

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.plan.errors import DataError, StateError
-from headrace.plan.nodes import Process
+from headrace.plan.nodes import Process, WindowJoin
 
 from .blocks.validation import validated
 from .kernel import Kernel
@@ -162,6 +162,8 @@ class KernelState:
         names: list[str] = []
         if isinstance(node, Process) and node.function.state is not None:
             names = [each.name for each in node.function.state.fields]
+        elif isinstance(node, WindowJoin):
+            names = ["partners", "at", *node.left, *node.right]
         self.shape = {
             "operator": node.kind,
             "key": dict(zip(node.key, kinds, strict=False)),

@@ -123,9 +123,11 @@ class Advance:
     # ---- pieces ------------------------------------------------------------------------------
 
     def entry(self, store: str, number: str) -> str:
+        """Code of a record of a store."""
         return entry_code(self.layout, store, number)
 
     def keys(self, entry: str) -> dict[str, Value]:
+        """The key of a record, by the names of its columns."""
         return dict(zip(self.node.key, self.layout.key_values(entry), strict=True))
 
     def _measures(self, entry: str) -> dict[str, str]:
@@ -141,15 +143,18 @@ class Advance:
         return values | self.code.results(self.writer, entry)
 
     def write(self, values: dict[str, Value]) -> None:
+        """Give a row; there is room."""
         write_row(self.writer, "out", "written", self.node.schema, values.__getitem__)
         self.writer.line("written += 1")
         stop_when_full(self.writer, self.node.schema)
 
     def return_(self, answer: str) -> None:
+        """Leave, with what was written so far."""
         self.writer.line("out.rows = written")
         self.writer.line(f"return {answer}")
 
     def leave_if_full(self) -> None:
+        """Leave where there is no room for another row."""
         with self.writer.block("if written == room:"):
             self.return_("OUTPUT_FULL")
 
@@ -161,6 +166,7 @@ class Advance:
             self.writer.line(f"prefetch({soon})")
 
     def sort(self, store: str) -> None:
+        """Order the records of a store, unless they are."""
         writer = self.writer
         with writer.block("if task.ordered < 0:"):
             with writer.block(f"if task.order_room < {store}.count:"):
