@@ -22,8 +22,10 @@ from .options import (
     ENGINES,
     OptionError,
     check_options,
+    chosen_bytes,
     chosen_policy,
     chosen_priority,
+    chosen_workers,
     honoured,
     idle_microseconds,
 )
@@ -111,8 +113,8 @@ def run(
     seconds: float | None = None,
     watch: Callable[[Any], None] | None = None,
     engine: str | None = None,
-    workers: int | None = None,
-    memory: int | None = None,
+    workers: int | str | None = None,
+    memory: int | str | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -143,8 +145,9 @@ def run(
         engine: "spark" (on a cluster or on all cores), "node" (on threads of this process, with
             the same rows in the same order) or "thread" (on the one that calls). Where none is
             named, the environment variable HEADRACE_ENGINE says it, or it is "spark".
-        workers: On the node engine, how many threads; by default one per core.
-        memory: On the node engine, the most bytes of all blocks.
+        workers: On the node engine, how many threads; by default one per core. "auto": as many of
+            these run as are worth it, by the rows that they read (docs/scheduling.md).
+        memory: On the node engine, the most bytes of all blocks and state, or a text: "2 GiB".
         master: On Spark, the cluster, e.g. "spark://host:7077"; by default all cores here.
         checkpoint: On Spark, the folder to go on from after a failure.
         session: On Spark, the user's own session; its settings stay as they are.
@@ -188,7 +191,10 @@ class _Options:
     def __init__(self, engine: str, capacity: int | None, compiled: bool, **given: Any) -> None:
         self.engine, self._compiled = engine, compiled
         self._given = honoured(engine, **given)
-        _check_sizes(given["workers"], capacity)
+        _check_capacity(capacity)
+        if "workers" in self._given:
+            self._given |= chosen_workers(self._given["workers"])
+            self._given["memory"] = chosen_bytes(self._given["memory"])
         if "idle" in self._given:
             self._given["idle"] = idle_microseconds(self._given["idle"])
         if "policy" in self._given:
@@ -217,9 +223,7 @@ class _Options:
         return start_on_spark(made, capacity=self._capacity, compiled=self._compiled, **self._given)
 
 
-def _check_sizes(workers: int | None, capacity: int | None) -> None:
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers={workers}: there must be at least one")
+def _check_capacity(capacity: int | None) -> None:
     if capacity is not None and capacity < 1:
         raise ValueError(f"capacity={capacity}: a block holds at least one row")
 
@@ -233,8 +237,8 @@ def start(
     seconds: float | None = None,
     watch: Callable[[Any], None] | None = None,
     engine: str | None = "node",
-    workers: int | None = None,
-    memory: int | None = None,
+    workers: int | str | None = None,
+    memory: int | str | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -279,23 +283,24 @@ class Engine:
     """
 
     def __init__(
-        self, workers: int | None = None, *, run_us: float | None = None, policy: Any = None
+        self, workers: int | str | None = None, *, run_us: float | None = None, policy: Any = None
     ) -> None:
         """Workers for queries.
 
         Args:
-            workers: How many threads; by default one per core.
+            workers: How many threads; by default one per core. "auto": as many of these run as
+                are worth it, by the rows that they read.
             run_us: How long a worker stays with one operator, at most, in microseconds (about: by
                 what its rows took so far); then others get their turn. 0: as long as it has work.
             policy: Who runs first, as in `run`; `use` changes it.
         """
         from .node.engine import NodeEngine
 
-        _check_sizes(workers, None)
+        given = chosen_workers(workers)
         if run_us is not None and run_us < 0:
             raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
         run_ns = None if run_us is None else int(run_us * 1000)
-        self._engine = NodeEngine(workers, run_ns=run_ns, policy=chosen_policy(policy))
+        self._engine = NodeEngine(**given, run_ns=run_ns, policy=chosen_policy(policy))
         self._lock = threading.Lock()
         self.jobs: list[Job] = []  # that are not over
         # its threads know the engine inside, not this one: a job that runs keeps it alive
@@ -305,6 +310,16 @@ class Engine:
     def workers(self) -> int:
         """How many threads there are."""
         return self._engine.workers
+
+    @property
+    def active(self) -> int:
+        """How many of them run; the others are suspended (`workers="auto"`).
+
+        >>> with Engine(workers=2) as engine:
+        ...     engine.active
+        2
+        """
+        return self._engine.active
 
     def use(self, policy: Any, *, period: float | None = None, batch: int | None = None) -> None:
         """Let another policy say who runs first, while jobs run.
@@ -355,18 +370,23 @@ class Engine:
         capacity: int | None = None,
         seconds: float | None = None,
         watch: Callable[[Any], None] | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         idle: Any = None,
         priority: Any = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
-        memory: a budget for its blocks, in bytes. The others are those of `run`.
+        memory: a budget for its blocks and state. The others are those of `run`.
         """
         made = planned(outputs, fuse=fuse, prune=prune)
-        _check_sizes(None, capacity)
-        patience, chosen = idle_microseconds(idle), chosen_priority(priority)
-        execution = self._engine.query(made, capacity or NODE_CAPACITY, memory, patience, chosen)
+        _check_capacity(capacity)
+        execution = self._engine.query(
+            made,
+            capacity or NODE_CAPACITY,
+            chosen_bytes(memory),
+            idle_microseconds(idle),
+            chosen_priority(priority),
+        )
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed
             self._engine.check()

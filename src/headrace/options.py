@@ -8,6 +8,7 @@ headrace.options.OptionError: workers=2: engine="thread" does not know this opti
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import isfinite
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from .plan.durations import parse_duration
 from .plan.errors import HeadraceError
 from .plan.expression_types import ExpressionError
 
+AUTO = "auto"
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b?|b)?", re.IGNORECASE)
 ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
 PRIORITIES = {"normal": 0.0, "high": 1.0}
@@ -89,6 +92,46 @@ def honoured(engine: str, **given: Any) -> dict[str, Any]:
     """
     check_options(engine, **given)
     return {name: value for name, value in given.items() if engine in OPTIONS[name].engines}
+
+
+def chosen_workers(workers: Any) -> dict[str, Any]:
+    """The value of `workers=` for the node engine: how many, and whether as many run as are worth
+    it ("auto"); an OptionError where it is neither.
+
+    >>> chosen_workers(4), chosen_workers("auto")
+    ({'workers': 4, 'elastic': False}, {'workers': None, 'elastic': True})
+    """
+    if workers == AUTO:
+        return {"workers": None, "elastic": True}
+    if workers is not None and not _is_whole(workers):
+        raise OptionError(
+            f'workers={workers!r}: this is not a number of threads\n  fix: a number, or "{AUTO}"'
+        )
+    if workers is not None and workers < 1:
+        raise OptionError(f"workers={workers}: there must be at least one")
+    return {"workers": workers, "elastic": False}
+
+
+def chosen_bytes(memory: Any) -> int | None:
+    """The value of `memory=`: a number of bytes, or a text with a unit; an OptionError otherwise.
+
+    >>> chosen_bytes("1.5 GiB"), chosen_bytes("200MB"), chosen_bytes(4096)
+    (1610612736, 200000000, 4096)
+    """
+    if memory is None or (_is_whole(memory) and memory > 0):
+        return memory
+    found = _BYTES.fullmatch(memory.strip()) if isinstance(memory, str) else None
+    if found is None or not float(found[1]):
+        raise OptionError(
+            f"memory={memory!r}: this is not a number of bytes\n"
+            '  fix: a whole number, or one with a unit, as in memory="2 GiB"'
+        )
+    power = "kmgt".index(found[2].lower()) + 1 if found[2] else 0
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def idle_microseconds(idle: Any) -> int | None:

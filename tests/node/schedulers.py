@@ -139,6 +139,13 @@ class Swapped(Changing):
         self.use(kind(engine.MOST_UNITS, self.workers))
 
 
+class Suspended(Changing):
+    """More or fewer of its workers run."""
+
+    def change(self, turn: int) -> None:
+        self.suspend(1 + turn * 7 % self.workers)
+
+
 def nonsense(features: Features) -> Any:
     """A policy that cannot be used."""
     return [float("nan")] * len(features)
@@ -169,12 +176,15 @@ NODE_ENGINE = engine.NodeEngine
 @contextmanager
 def scheduled(how: str) -> Iterator[None]:
     """Inside, engines begin with a scheduler, "near" or "random", or have a policy by its name; or
-    their schedulers are "swapped", or their policies, "governed", all the time."""
+    their schedulers are "swapped", or their policies, "governed", or their workers "suspended", all
+    the time."""
     before = engine.SCHEDULER, engine.NodeEngine
     if how == "random":
         engine.SCHEDULER = Random
     elif how == "swapped":
         engine.NodeEngine = Swapped  # type: ignore[misc]
+    elif how == "suspended":
+        engine.NodeEngine = Suspended  # type: ignore[misc]
     elif how == "governed":
         engine.NodeEngine = Governed  # type: ignore[misc]
     elif how != "near":

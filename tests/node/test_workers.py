@@ -57,7 +57,7 @@ HOW = [
     *("near", "random", "governed", *IN_CI),
     *(
         pytest.param(how, marks=pytest.mark.soak)
-        for how in ("swapped", *POLICIES)
+        for how in ("swapped", "suspended", *POLICIES)
         if how not in IN_CI
     ),
 ]

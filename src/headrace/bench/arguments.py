@@ -30,6 +30,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_operators(kinds)
     _add_spark(kinds)
     _add_policies(kinds)
+    _add_elastic(kinds)
     _add_surface(kinds)
 
 
@@ -99,6 +100,12 @@ def _stage_figures() -> Iterable[str]:
 
 def _operators_figures() -> Iterable[str]:
     from .operators import FIGURES
+
+    return FIGURES
+
+
+def _elastic_figures() -> Iterable[str]:
+    from .elastic import FIGURES
 
     return FIGURES
 
@@ -378,3 +385,20 @@ def _policies(options: argparse.Namespace) -> list[dict[str, Any]]:
     from . import policies
 
     return policies.run(options.only, settings=_sizes(options), **_shown(options))
+
+
+# ---- elastic ---------------------------------------------------------------------------------
+
+
+def _add_elastic(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = 'workers="auto" on graphs of many operators'
+    made = _add_suite(
+        kinds, "elastic", says, what="figure", names=_elastic_figures, command=_elastic
+    )
+    _add_sizes(made)
+
+
+def _elastic(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from . import elastic
+
+    return elastic.run(options.only, settings=_sizes(options), **_shown(options))

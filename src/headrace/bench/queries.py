@@ -10,6 +10,7 @@ query, so each gets a thread here.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ class How:
     """
 
     engine: str = "node"
-    workers: int = 2
+    workers: int | str = 2  # or "auto"
     fuse: str = "auto"
     prune: bool = False
     capacity: int | None = None
@@ -57,7 +58,9 @@ class How:
     @property
     def threads(self) -> int:
         """How many threads compute."""
-        return 1 if self.engine == "thread" else self.workers
+        if self.engine == "thread":
+            return 1
+        return self.workers if isinstance(self.workers, int) else os.cpu_count() or 1
 
     def options(self) -> dict[str, Any]:
         """What every engine is told about a query."""
@@ -209,6 +212,11 @@ class Queries:
             if time.perf_counter() > until:
                 raise BenchError(f"the engine was not compiled within {START_SECONDS:g} s")
             time.sleep(POLL_SECONDS)
+
+    @property
+    def active(self) -> int:
+        """Workers of the node engine that run."""
+        return self._engine.active
 
     @property
     def are_over(self) -> bool:

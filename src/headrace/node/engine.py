@@ -28,6 +28,7 @@ from headrace.plan.planner import Plan
 
 from .allocator import Allocator
 from .claims import IDLE, UnitState
+from .elastic import Elastic
 from .free_list import NO_UNIT, new_free_list
 from .graph import Operator
 from .hosts import Hosts
@@ -90,7 +91,9 @@ class NodeEngine:
         compiled: bool = True,
         run_ns: int | None = None,
         policy: Policy | None = None,
+        elastic: bool = False,
     ) -> None:
+        """elastic: as many of the workers run as are worth it (see `elastic`)."""
         self.workers = workers or os.cpu_count() or 1
         self.owners = OWNERS or self.workers
         self.mode = _mode(compiled)
@@ -134,6 +137,10 @@ class NodeEngine:
         self._choosing = threading.Lock()  # of a policy
         if policy is not None:
             self.use_policy(policy)
+        self._elastic: Elastic | None = None
+        if elastic:
+            self._elastic = Elastic(self.workers, self._rows_read, self._running, self.suspend)
+            self._elastic.start()
 
     def _prepare(self) -> None:
         """Put hooks of the present mode in force. Interpreted, a run is mostly the loop itself, so
@@ -259,6 +266,22 @@ class NodeEngine:
             self.mode.let_work(self._record, max(1, min(workers, self.workers)))
 
     @property
+    def active(self) -> int:
+        """Workers that are not suspended."""
+        return int(self._record.active)
+
+    def _running(self) -> int:
+        """Workers that run, also those that are suspended as soon as their unit lets them."""
+        held = [worker.held != NO_UNIT for worker in self._workers[self.active :]]
+        return self.active + sum(held)
+
+    def _rows_read(self) -> dict[Query, int]:
+        """Rows that sources have given so far, by query."""
+        with self._lock:
+            queries = dict.fromkeys(self._queries.values())
+        return {query: query.rows_read() for query in queries}
+
+    @property
     def is_warm(self) -> bool:
         """Do the workers run machine code, and is nothing compiled beside them?"""
         return self.mode.is_compiled and not loop().is_busy
@@ -281,8 +304,9 @@ class NodeEngine:
         with self._lock:
             self._closed = True
             queries = set(self._queries.values())
-        if self._steering is not None:
-            self._steering.stop()
+        for control in (self._elastic, self._steering):
+            if control is not None:
+                control.stop()
         for query in queries:
             query.fail(EngineError("the engine was closed"))
         for query in queries:
@@ -535,8 +559,9 @@ class OwnEngine:
         idle: int | None = None,
         policy: Policy | None = None,
         priority: float | None = None,
+        elastic: bool = False,
     ) -> None:
-        self._engine = NodeEngine(workers, compiled, policy=policy)
+        self._engine = NodeEngine(workers, compiled, policy=policy, elastic=elastic)
         self._query = self._engine.query(plan, capacity, memory, idle, priority)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency

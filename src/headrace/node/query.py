@@ -334,6 +334,10 @@ class Query:
                 return []
             return take_samples(self.operators.values(), self._view, self._engine.let_go)
 
+    def rows_read(self) -> int:
+        """Rows that its sources have given so far."""
+        return sum(o.unit.rows_in for o in list(self.operators.values()) if o.kind == SOURCE)
+
     def latency(self) -> dict[str, Latencies]:
         """How long rows took from when they were due: all splits, and those that gave results;
         and how long markers took, to all sinks and, if there are several, to each."""
