@@ -53,6 +53,7 @@ from .unit import (
     Run,
     Unit,
 )
+from .worklist import Worklist
 
 KINDS = {
     "flag": BYTES_1, "i8": BYTES_1, "i16": BYTES_2, "i32": BYTES_4, "i64": BYTES_8,
@@ -62,6 +63,8 @@ RING = 16  # descriptors in a port
 SOURCE_RING = 2  # of a source: what it has read waits in its channel, not behind a slow reader
 BLOCKS = 4  # of a pool, to begin with
 SPLIT_BLOCKS = 16  # of a split, at most
+WINDOW = 8  # slices of a reorder buffer for each unit of the operator, at least
+PLACE_RING = 4  # descriptors that a slice may leave there before it is its turn
 
 
 @dataclass(eq=False)
@@ -102,6 +105,9 @@ class Building:
         outs = self._ports()
         for operator in self.operators.values():
             self._operator(operator, outs[id(operator)])
+        for operator in self.operators.values():
+            if operator.crew and operator.crew[0] is operator:
+                self._crew(operator, outs[id(operator)])
         for writers in self._writers.values():
             self._pool(writers)
         for operator in self.operators.values():  # from now on a worker may run it
@@ -171,11 +177,35 @@ class Building:
         for k, (out, ports) in enumerate(zip(operator.outs, outs, strict=True)):
             self._output(operator, out, outputs[k], ports)
 
+    def _crew(self, first: Operator, outs: list[list[Any]]) -> None:
+        """What the units of one operator share: its inputs, and the way to its readers."""
+        work, front, count = Worklist.allocate(), Run.allocate(), len(first.outs)
+        size = 1 << (WINDOW * len(first.crew) - 1).bit_length()
+        ports = [new_port(PLACE_RING) for _ in range(size * count)]
+        outputs = Output.allocate(count)
+        self._kept += [work, front, ports, outputs]
+        for k, out in enumerate(outs):
+            outputs[k].count, outputs[k].ports = len(out), self._words([p.address for p in out])
+        work.front.run, work.front.watermark = front.address, NEVER
+        work.front.edges, work.front.edge_count = first.unit.edges, first.unit.edge_count
+        buffer = work.buffer
+        buffer.size, buffer.output_count, buffer.unit = size, count, first.number
+        buffer.ports = self._words([port.address for port in ports])
+        buffer.outputs = outputs.address
+        for mate, peer in zip(first.crew, [*first.crew[1:], first], strict=True):
+            unit, given = mate.unit, Output(mate.run.outputs)
+            unit.edges, unit.edge_count = first.unit.edges, first.unit.edge_count
+            unit.worklist, unit.crew, unit.peer = work.address, len(first.crew), peer.number
+            for k in range(count):
+                given[k].count, given[k].ports = 1, self._words([0])
+
     def _output(self, operator: Operator, out: Out, into: Any, ports: list[Any]) -> None:
         into.count, into.ports = len(ports), self._words([port.address for port in ports])
         if out.layout is not None:
             # a source knows which of its blocks have no watermarks, so its pool is its own
-            key = (out.layout, operator.replica, operator.stage, out.borrows)
+            # and one of a crew must not lack the blocks that others hold until its turn is over
+            own = operator.number if operator.crew else None
+            key = (out.layout, operator.replica, operator.stage, out.borrows, own)
             made = _Writers(out.layout, operator.name, out.borrows)
             self._writers.setdefault(key, made).outputs.append((operator.number, into))
 
