@@ -31,21 +31,26 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 def _run(outputs, choose, *, compiled):
     """Run with random sizes of everything."""
-    before = building.RING, building.SPLIT_BLOCKS, engine.OWNERS, engine.INTERPRETED_RUN_NS
-    building.RING, building.SPLIT_BLOCKS = choose.pick([1, 2, 16]), choose.pick([1, 2, 8])
-    engine.OWNERS, engine.INTERPRETED_RUN_NS = choose.pick([1, 2, 7]), choose.pick([0, 5_000_000])
-    try:
+    sizes = {
+        (building, "RING"): [1, 2, 16],
+        (building, "SPLIT_BLOCKS"): [1, 2, 8],
+        (building, "WINDOW"): [1, 2, 8],
+        (building, "PLACE_RING"): [1, 2, 4],
+        (engine, "OWNERS"): [1, 2, 7],
+        (engine, "INTERPRETED_RUN_NS"): [0, 20_000, 5_000_000],
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for (module, name), values in sizes.items():
+            patch.setattr(module, name, choose.pick(values))
         job = hr.start(
             *outputs,
             engine="node",
-            workers=choose.number(1, 4),
+            workers=choose.number(1, 8),
             capacity=choose.pick(CAPACITIES),
             fuse=choose.pick(["auto", "none"]),
             compiled=compiled,
         )
         assert job.await_termination(SECONDS), "it does not end"
-    finally:
-        building.RING, building.SPLIT_BLOCKS, engine.OWNERS, engine.INTERPRETED_RUN_NS = before
 
 
 HOW = ["near", "random", pytest.param("swapped", marks=pytest.mark.soak)]
