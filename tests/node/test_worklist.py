@@ -196,3 +196,147 @@ def test_clearing_the_claim_with_a_store_is_found(found):
         store_release=store_release,
     )
     assert set(found(*claims(2, 1, sent=1, claim_slice=bug))) == {"tso", "weak"}
+
+
+# ---- whole pipelines -------------------------------------------------------------------------
+
+
+def many(n):
+    """From no row to fifty for a row."""
+    for k in range((n * 7) % 51):
+        yield n * 100 + k
+
+
+def fails_at(n):
+    return 1 // (1 if n % 100 else 0)
+
+
+def ordered_rows(rows, window=10):
+    """Rows behind an exchange, in the order of their windows and keys: each is its own."""
+    numbers = list(range(rows))
+    texts = [f"{n} " + "long enough for a heap " * (n % 3) for n in numbers]
+    source = hr.read.memory({"n": numbers, "t": numbers, "s": texts}).with_watermark("t", 0)
+    windows = source.key_by("n", "s").window(hr.tumbling(window)).agg(c=hr.count())
+    return windows.select("n", "s", "c")
+
+
+def _filtered(stream):
+    return stream.filter(hr.col("n") % 3 != 1)
+
+
+def _written(stream):
+    return stream.with_columns(s=hr.concat(hr.col("s"), "!"), c=hr.col("c") + hr.col("n"))
+
+
+def _multiplied(stream):
+    return stream.flat_map(many, output={"n": hr.int64}, columns=["n"], carry=["s", "c"])
+
+
+def _joined(stream):
+    table = hr.table({"k": list(range(0, 40, 2)), "v": [k * 3 for k in range(20)]})
+    renamed = stream.with_columns(k=hr.col("n") % 40)
+    return renamed.join(table, on="k").with_columns(c=hr.col("c") + hr.col("v")).drop("v", "k")
+
+
+def _called(stream):
+    def passed(batch):
+        return batch
+
+    return stream.map_batches(passed, schema={"n": int, "s": str, "c": int})
+
+
+def _branches(stream):
+    """Two ways that meet again: the order of each is kept, and what is behind sorts them."""
+    return stream.union(stream.filter(hr.col("n") < 0))
+
+
+STEPS = (_filtered, _written, _multiplied, _joined, _called, _branches)
+
+
+def _random_steps(choose, stream):
+    multiplied = False
+    for _ in range(choose.number(1, 4)):
+        step = choose.pick(STEPS)
+        if step is not _multiplied or not multiplied:
+            stream = step(stream)
+        multiplied = multiplied or step is _multiplied
+    return stream
+
+
+def run_with(choose, output, *, compiled):
+    """Run it with random sizes of everything."""
+    sizes = {
+        (building, "RING"): [1, 2, 16],
+        (building, "WINDOW"): [1, 2, 8],
+        (building, "PLACE_RING"): [1, 2, 4],
+        (engine, "OWNERS"): [1, 2, 3],
+        (engine, "INTERPRETED_RUN_NS"): [0, 20_000, 1_000_000],
+        (engine, "RUN_NS"): [0, 1_000, 200_000],
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for (module, name), values in sizes.items():
+            patch.setattr(module, name, choose.pick(values))
+        job = hr.start(
+            output,
+            engine="node",
+            workers=choose.number(1, 8),
+            capacity=choose.pick([1, 3, 64, 1024]) if not compiled else choose.pick([16, 1024]),
+            fuse=choose.pick(["auto", "none"]),
+            compiled=compiled,
+        )
+        assert job.await_termination(SECONDS), "it does not end"
+    return job
+
+
+def sequential(output):
+    """The rows of a run on one thread."""
+    hr.run(output, engine="thread", compiled=False)
+    return output.result()
+
+
+def compare(choose, *, compiled, most_rows):
+    output = _random_steps(choose, ordered_rows(choose.number(1, most_rows))).write.collect()
+    expected = sequential(output)
+    run_with(choose, output, compiled=compiled)
+    assert output.result().equals(expected)
+
+
+@pytest.fixture
+def stalls(monkeypatch):
+    """Kernels wait at random, so others overtake them."""
+
+    def begin(random):
+        def stalling(address, argument):
+            if random.chance(20):
+                time.sleep(random.number(0, 3) / 1000)
+            return call(address, argument)
+
+        slow = Mode(False, call=stalling, MARKER_PERIOD=random.pick([100_000, 5_000_000]))
+        monkeypatch.setattr(engine, "_mode", lambda compiled: slow)
+
+    return begin
+
+
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
+
+
+@given(choose=choices())
+def test_random_operators_give_the_rows_of_one_worker_in_order(choose):
+    compare(choose, compiled=False, most_rows=60)
+    count("random operators without state behind an exchange")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_operators_that_stall_give_the_rows_of_one_worker_in_order(seed, stalls):
+    random = Seeded(seed)
+    stalls(random)
+    with scheduled(random.pick(["near", "random"])):
+        compare(random, compiled=False, most_rows=60)
+    count("random operators without state that stall")
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(8))
+def test_random_operators_compiled(seed):
+    compare(Seeded(seed), compiled=True, most_rows=20_000)
+    count("random operators without state, compiled")
