@@ -184,6 +184,7 @@ class Building:
         ports = [new_port(PLACE_RING) for _ in range(size * count)]
         outputs = Output.allocate(count)
         self._kept += [work, front, ports, outputs]
+        first.worklist = work
         for k, out in enumerate(outs):
             outputs[k].count, outputs[k].ports = len(out), self._words([p.address for p in out])
         work.front.run, work.front.watermark = front.address, NEVER

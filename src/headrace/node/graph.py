@@ -61,6 +61,7 @@ class Operator:
     number: int = -1  # as workers and schedulers know it
     unit: Any = None  # the record,
     run: Any = None  # and what it has under way
+    worklist: Any = None  # of the first of a crew: what they share
     ports: list[Any] = field(default_factory=list)  # of its edges
 
     @property

@@ -43,6 +43,7 @@ from .unit import (
     WRITE,
     Output,
 )
+from .worklist import reorder_figures
 
 TURN_SECONDS = 0.1
 
@@ -367,6 +368,8 @@ def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
         kernel = operator.kernel
         made["late_rows"] = kernel.task.late
         made |= {"operators": [node.name for node in kernel.chain.nodes], **kernel.state_size()}
+    if operator.worklist is not None:
+        made |= reorder_figures(operator.worklist)
     if operator.kind != SOURCE:
         return {operator.name: made}
     return {

@@ -11,6 +11,8 @@ Nobody waits for the flag, either: who has it looks again when it is cleared.
 
 from __future__ import annotations
 
+from typing import Any
+
 from headrace.node.emit import finish_slice, has_places, let_go, put_mark, seal
 from headrace.node.port import DONE, Port, pending
 from headrace.node.readers import retain
@@ -189,3 +191,17 @@ def end_slice(worker, unit):
 def fail_in_turn(run, buffer):
     """A row has failed: that is said when all before it is sent."""
     return HOST if await_turn(buffer, run.ticket) else BLOCKED
+
+
+def reorder_figures(work: Any) -> dict[str, float]:
+    """How long slices that were done lay in the reorder buffer, in all; how many are under way or
+    lie there, and how many were at most.
+
+    >>> reorder_figures(Worklist.allocate())
+    {'reorder_seconds': 0.0, 'reordering': 0, 'reordering_most': 0}
+    """
+    return {
+        "reorder_seconds": work.buffer.waited / 1e9,
+        "reordering": work.serial - work.buffer.next,
+        "reordering_most": work.most,
+    }
