@@ -13,7 +13,6 @@ from headrace.node.port import (
     Mark,
     Port,
     has_room,
-    has_room_now,
     new_port,
     open_rows,
     push_mark,
@@ -33,8 +32,6 @@ from headrace.node.reorder import (
 )
 from headrace.node.unit import MAIN, Output
 from headrace.stage.memory.atomics import (
-    exchange,
-    fetch_add,
     load_acquire,
     load_relaxed,
     pause,
@@ -103,9 +100,14 @@ def no_clock():
     return 0
 
 
+def copy_nothing(worker, output, rows, slice):
+    """For `appending.append`."""
+    return 0
+
+
 TOYS = {
     "hand_on": note_rows, "give_mark": note_mark, "ready": note_ready, "keep_mark": keep_value,
-    "let_go": no_block, "full_port": always_room, "now": no_clock,
+    "let_go": no_block, "full_port": always_room, "now": no_clock, "append": copy_nothing,
 }  # fmt: skip
 
 
@@ -385,7 +387,9 @@ def test_a_relaxed_publish_is_found(found):
 
 
 def test_leaving_out_the_window_is_found(found):
-    bug = planted(in_window, "return serial - load_acquire(buffer, \"next\") < buffer.size", "return True")
+    bug = planted(
+        in_window, 'return serial - load_acquire(buffer, "next") < buffer.size', "return True"
+    )
     assert found(*makers(2, 2, 1, in_window=bug))
 
 

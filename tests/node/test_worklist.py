@@ -2,11 +2,8 @@
 
 import time
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from tests.choices import Seeded, choices
 from tests.counts import count
 from tests.node.explore import planted
@@ -14,9 +11,10 @@ from tests.node.schedulers import scheduled
 
 import headrace as hr
 from headrace.node import building, engine
+from headrace.node.memory import Memory
 from headrace.node.mode import Mode
-from headrace.node.unit import GO_ON, STARVED, Run, Unit
-from headrace.node.worklist import Worklist, claim_slice, next_serial, seal_next
+from headrace.node.unit import GO_ON, Run, Unit
+from headrace.node.worklist import Worklist, claim_slice, next_serial
 from headrace.stage.memory.atomics import (
     exchange,
     fetch_add,
@@ -207,10 +205,6 @@ def many(n):
         yield n * 100 + k
 
 
-def fails_at(n):
-    return 1 // (1 if n % 100 else 0)
-
-
 def ordered_rows(rows, window=10):
     """Rows behind an exchange, in the order of their windows and keys: each is its own."""
     numbers = list(range(rows))
@@ -340,3 +334,88 @@ def test_operators_that_stall_give_the_rows_of_one_worker_in_order(seed, stalls)
 def test_random_operators_compiled(seed):
     compare(Seeded(seed), compiled=True, most_rows=20_000)
     count("random operators without state, compiled")
+
+
+# ---- errors, fan-out, memory, ends -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_error_in_order_is_the_one_that_is_reported(seed, stalls):
+    """Later ones may be found sooner, by other workers; they wait for their turn."""
+
+    def fails(n):
+        return 1 // ((n - 23) * (n - 24) * (n - 57))
+
+    random = Seeded(seed)
+    stalls(random)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "INTERPRETED_RUN_NS", 1)
+        output = ordered_rows(80).map(fails, output="m", columns=["n"]).write.collect()
+        with pytest.raises(ArithmeticError, match=r"(?s)n.*23\b"):
+            hr.run(output, engine="node", workers=4, compiled=False, capacity=64)
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "interpreted"])
+def test_a_row_that_becomes_many_blocks_stays_in_its_place(compiled):
+    """The blocks of a slice whose turn it is pass through the buffer; those of others wait."""
+
+    def counted(n):
+        for k in range(500 if n % 5 == 0 else 1):
+            yield n * 1000 + k
+
+    output = ordered_rows(40).flat_map(counted, output="m", columns=["n"]).write.collect()
+    hr.run(output, engine="node", workers=4, compiled=compiled, capacity=16)
+    expected = [n * 1000 + k for n in range(40) for k in range(500 if n % 5 == 0 else 1)]
+    assert output.result()["m"].to_pylist() == expected
+
+
+def test_pools_of_few_blocks_are_enough(monkeypatch):
+    """They do not grow: who lacks a block waits, and the one whose turn it is has its own."""
+    monkeypatch.setattr(building, "BLOCKS", 2)
+    monkeypatch.setattr(Memory, "grow", Memory._refuse)
+
+    def counted(n):
+        for k in range(50):
+            yield n * 100 + k
+
+    output = ordered_rows(300).flat_map(counted, output="m", columns=["n"]).write.collect()
+    job = hr.start(output, engine="node", workers=4, capacity=16)
+    assert job.await_termination(SECONDS), "it does not end"
+    assert output.result()["m"].to_pylist() == [n * 100 + k for n in range(300) for k in range(50)]
+
+
+def test_it_can_be_cancelled_while_slices_wait(stalls):
+    stalls(Seeded(3))
+    output = _written(ordered_rows(5_000)).write.collect()
+    job = hr.start(output, engine="node", workers=4, compiled=False, capacity=16)
+    time.sleep(0.3)
+    job.cancel()
+    assert job.await_termination(SECONDS)
+    assert job.status in ("cancelled", "finished")
+
+
+def test_a_sink_that_is_slow_holds_up_everything_and_loses_nothing(monkeypatch):
+    monkeypatch.setattr(building, "RING", 1)
+    found = []
+
+    def take_slowly(batch):
+        time.sleep(0.002)
+        found.extend(batch["n"].to_pylist())
+
+    output = _written(ordered_rows(2_000)).write.callback(take_slowly)
+    job = hr.start(output, engine="node", workers=3, compiled=False, capacity=64)
+    assert job.await_termination(SECONDS), "it does not end"
+    assert found == list(range(2_000))
+
+
+def test_metrics_and_explain_say_how_it_is_shared():
+    output = _written(ordered_rows(500)).write.collect()
+    job = hr.start(output, engine="node", workers=3, capacity=16, compiled=False)
+    assert job.await_termination(SECONDS)
+    (kernel,) = (m for m in job.metrics().values() if "reorder_seconds" in m)
+    assert kernel["rows_in"] == kernel["rows_out"] == 500
+    assert kernel["reorder_seconds"] > 0 and kernel["reordering_most"] >= 1
+    assert "on any number of workers at once, its rows in order" in job.explain()
+    alone = hr.start(output, engine="node", workers=1, capacity=16, compiled=False)
+    assert alone.await_termination(SECONDS)
+    assert not any("reorder_seconds" in m for m in alone.metrics().values())

@@ -20,7 +20,7 @@ from .figure import Figure, Found, by_name
 from .harness import Run, in_turns
 from .queries import How, finish
 
-STEPS = 5_000  # of a row of `heavy`: about 10 µs
+STEPS = 8_000  # of a row of `heavy`: about 10 µs
 ADDEND, MASK = 12_345, (1 << 31) - 1
 NUMBERS = 1_000  # that `heavy` begins with
 WINDOW = 1_000  # rows
@@ -55,9 +55,7 @@ def _stateless(bench: Bench) -> dict[str, Found]:
     numbers = np.arange(rows)
     table = pa.table({"at": numbers, "n": numbers})
     windows = hr.read.memory(table).with_watermark("at", 0).key_by("n").window(hr.tumbling(WINDOW))
-    stream = windows.agg(rows=hr.count()).map(
-        heavy, output="made", columns=["n"], carry="n"
-    )
+    stream = windows.agg(rows=hr.count()).map(heavy, output="made", columns=["n"], carry="n")
     expected = np.array([heavy(n) for n in range(NUMBERS)])[numbers % NUMBERS]
 
     def side(workers: int) -> Callable[[], Run]:

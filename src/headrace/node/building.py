@@ -16,6 +16,7 @@ from headrace.stage.blocks.layout import ColumnLayout, Layout
 from headrace.stage.clock import NEVER
 from headrace.stage.memory.calls import address_of
 
+from .appending import AppendedColumn, AppendedRows
 from .batches import GivenRows
 from .channels import Channels
 from .gathering import (
@@ -185,14 +186,14 @@ class Building:
         outputs = Output.allocate(count)
         self._kept += [work, front, ports, outputs]
         first.worklist = work
-        for k, out in enumerate(outs):
-            outputs[k].count, outputs[k].ports = len(out), self._words([p.address for p in out])
+        for k, (out, ports_behind) in enumerate(zip(first.outs, outs, strict=True)):
+            self._output(first, out, outputs[k], ports_behind, "sent")
         work.front.run, work.front.watermark = front.address, NEVER
         work.front.edges, work.front.edge_count = first.unit.edges, first.unit.edge_count
         buffer = work.buffer
         buffer.size, buffer.output_count, buffer.unit = size, count, first.number
         buffer.ports = self._words([port.address for port in ports])
-        buffer.outputs = outputs.address
+        buffer.outputs, buffer.rows = outputs.address, self._appended(first.outs)
         for mate, peer in zip(first.crew, [*first.crew[1:], first], strict=True):
             unit, given = mate.unit, Output(mate.run.outputs)
             unit.edges, unit.edge_count = first.unit.edges, first.unit.edge_count
@@ -200,12 +201,29 @@ class Building:
             for k in range(count):
                 given[k].count, given[k].ports = 1, self._words([0])
 
-    def _output(self, operator: Operator, out: Out, into: Any, ports: list[Any]) -> None:
+    def _appended(self, outs: list[Out]) -> int:
+        """How rows of these outputs are copied."""
+        made = AppendedRows.allocate(len(outs))
+        self._kept.append(made)
+        for k, out in enumerate(outs):
+            assert out.layout is not None
+            layout = out.layout.columns
+            columns = AppendedColumn.allocate(max(len(layout), 1))
+            self._kept.append(columns)
+            made[k].count, made[k].columns = len(layout), columns.address
+            made[k].has_watermark = WATERMARK in out.layout.schema
+            for i, column in enumerate(layout):
+                columns[i].width, columns[i].is_text = column.width, column.kind == "view"
+        return made.address
+
+    def _output(
+        self, operator: Operator, out: Out, into: Any, ports: list[Any], use: str = ""
+    ) -> None:
         into.count, into.ports = len(ports), self._words([port.address for port in ports])
         if out.layout is not None:
             # a source knows which of its blocks have no watermarks, so its pool is its own
             # and one of a crew must not lack the blocks that others hold until its turn is over
-            own = operator.number if operator.crew else None
+            own = (operator.number, use) if operator.crew else None
             key = (out.layout, operator.replica, operator.stage, out.borrows, own)
             made = _Writers(out.layout, operator.name, out.borrows)
             self._writers.setdefault(key, made).outputs.append((operator.number, into))

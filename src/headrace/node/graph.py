@@ -189,9 +189,7 @@ class Graph:
         given = self.capacity, self.is_compiled, self._tables, self._account
         unit = KernelUnit(first.kernel_unit.chain, *given)
         outs = [Out(out.layout) for out in first.outs]
-        return self._add(
-            unit, Operator(KERNEL, first.name, first.stage, outs, kernel_unit=unit)
-        )
+        return self._add(unit, Operator(KERNEL, first.name, first.stage, outs, kernel_unit=unit))
 
     def place_readers(self, stage: int, polled: Sequence[bool]) -> None:
         """A unit for each channel of a stage that is to be polled; known when it starts."""

@@ -17,6 +17,7 @@ output of a slice, and goes no further.
 
 from __future__ import annotations
 
+from headrace.node.appending import AppendedRows, append
 from headrace.node.emit import finish_mark, finish_slice, full_port, give_mark, hand_on, keep_mark
 from headrace.node.port import DONE, Mark, Port, Slice, has_room_now, peek, pending, room_wanted
 from headrace.node.port import ROWS as ROW_SLICE
@@ -41,7 +42,8 @@ class ReorderBuffer:
     size: i64 = line()  # fixed: of serials, a power of two
     output_count: i64  # fixed
     ports: i64  # fixed: address of the addresses of the ports, one for each output of each place
-    outputs: i64  # fixed: address of the Outputs, where all is sent to
+    outputs: i64  # fixed: address of the Outputs, where all is sent to,
+    rows: i64  # fixed: and of the AppendedRows of each
     unit: i64  # fixed: the number of one of the operator's units
     slice: Slice = line()
     mark: Mark = line()
@@ -147,16 +149,25 @@ def send_rows(worker, buffer, serial, k):
     while peek(port, slice):
         if slice.kind != ROW_SLICE:
             return SENT
-        first, last = slice.first, slice.last
-        if first < last:
+        rows = slice.last - slice.first
+        if rows > 0:
+            rows = append(worker, output, AppendedRows(buffer.rows)[k], slice)
+        if rows == 0 and slice.first < slice.last:
             buffer.lacks = full_port(worker, output)
             if buffer.lacks != 0:
                 return FULL
-            hand_on(worker, output, slice.block, first, last, last, slice.serial, slice.due)
-        finish_slice(worker, port, slice, last - first)
-        if slice.whole == 0:
-            return NOTHING
+            rows = pass_slice(worker, output, slice)
+        finish_slice(worker, port, slice, rows)
     return NOTHING
+
+
+@compiled
+def pass_slice(worker, output, slice):
+    """Hand on a slice as it is; gives how many rows it has."""
+    output.open = 0  # what was appended before grows no more
+    first, last = slice.first, slice.last
+    hand_on(worker, output, slice.block, first, last, last, slice.serial, slice.due)
+    return last - first
 
 
 @compiled

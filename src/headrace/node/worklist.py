@@ -103,7 +103,7 @@ def claim_slice(worker, unit, work):
         exchange(work, "sealing", 0)  # an update: it sees what those saw who came
         left = rows_left(work)
         if answer == GO_ON:
-            if left * unit.cost >= HELP_NS * COST_UNIT or unit.cost == 0 and left > 0:
+            if left * unit.cost >= HELP_NS * COST_UNIT or (unit.cost == 0 and left > 0):
                 ready(worker, unit.peer)
             return GO_ON
         if left == 0 or not in_window(work.buffer, serial):
