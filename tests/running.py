@@ -16,7 +16,7 @@ from tests.user_functions import PROCESSES, TIMED
 from headrace.job import planned
 from headrace.plan.accumulators import merges_exactly
 from headrace.plan.explain import explain_plan
-from headrace.plan.nodes import WATERMARK, Source, walk
+from headrace.plan.nodes import Source, walk
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
 
@@ -65,7 +65,7 @@ def _pushes(stage: Stage, inputs: Sequence[Source], cuts: Choices | None) -> lis
     """(port, channel, batches to come) of every channel."""
     made = []
     for node in inputs:
-        names = [name for name in node.schema.names if name != WATERMARK]
+        names = list(node.given.names)
         for channel in node.connector.channels():
             reader = node.connector.open(channel, columns=names)
             batches, ended = [], False

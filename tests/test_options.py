@@ -13,6 +13,8 @@ VALUES = {
     "workers": 2,
     "memory": 1 << 24,
     "idle": "1s",
+    "policy": "highest_rate",
+    "priority": "high",
     "master": "local[1]",
     "session": object(),
     "checkpoint": "somewhere",

@@ -85,6 +85,10 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _workers(text: str) -> int | str:
+    return text if text == "auto" else count(text)
+
+
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = commands.add_parser("run", help="run the outputs that a Python file makes")
     run.add_argument("file", type=Path, help="its outputs are variables: out = stream.write...")
@@ -94,8 +98,8 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--shards", type=count, help="owners of keys (default: one per core)")
     run.add_argument("--batch-rows", type=count, help="the most rows of a micro-batch")
     run.add_argument("--trigger", metavar="TIME", help="between micro-batches, e.g. '5 seconds'")
-    run.add_argument("--workers", type=count, help="threads of the node engine")
-    run.add_argument("--memory", type=count, metavar="BYTES", help="of the node engine's blocks")
+    run.add_argument("--workers", type=_workers, help='threads of the node engine, or "auto"')
+    run.add_argument("--memory", metavar="BYTES", help="of the node engine, e.g. '2 GiB'")
     run.add_argument("--idle", metavar="TIME", help="after which silent channels hold nothing back")
     run.add_argument("--seconds", type=seconds, help="stop reading after so long")
     run.add_argument("--explain", action="store_true", help="show the plan, and run nothing")

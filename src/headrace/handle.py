@@ -132,8 +132,10 @@ class Job:
         return self._over.is_set()
 
     def explain(self) -> str:
-        """The plan before and after rewriting, and its stages."""
-        return explain_plan(self.plan, owned=getattr(self._execution, "owners", 1) > 1)
+        """The plan before and after rewriting, its stages, and who says which runs first."""
+        said = explain_plan(self.plan, owned=getattr(self._execution, "owners", 1) > 1)
+        scheduling = getattr(self._execution, "scheduling", None)
+        return said if scheduling is None else f"{said}\n\nscheduling: {scheduling()}"
 
     # ---- how it ends -------------------------------------------------------------------------
 

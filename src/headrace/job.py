@@ -18,7 +18,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .handle import AnyJob, Execution, Job
-from .options import ENGINES, check_options, honoured, idle_microseconds
+from .options import (
+    ENGINES,
+    OptionError,
+    check_options,
+    chosen_bytes,
+    chosen_policy,
+    chosen_priority,
+    chosen_workers,
+    honoured,
+    idle_microseconds,
+)
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
 from .plan.nodes import Node
@@ -103,8 +113,8 @@ def run(
     seconds: float | None = None,
     watch: Callable[[Any], None] | None = None,
     engine: str | None = None,
-    workers: int | None = None,
-    memory: int | None = None,
+    workers: int | str | None = None,
+    memory: int | str | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -112,6 +122,8 @@ def run(
     batch_rows: int | None = None,
     trigger: str | None = None,
     idle: Any = None,
+    policy: Any = None,
+    priority: Any = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -133,8 +145,9 @@ def run(
         engine: "spark" (on a cluster or on all cores), "node" (on threads of this process, with
             the same rows in the same order) or "thread" (on the one that calls). Where none is
             named, the environment variable HEADRACE_ENGINE says it, or it is "spark".
-        workers: On the node engine, how many threads; by default one per core.
-        memory: On the node engine, the most bytes of all blocks.
+        workers: On the node engine, how many threads; by default one per core. "auto": as many of
+            these run as are worth it, by the rows that they read (docs/scheduling.md).
+        memory: On the node engine, the most bytes of all blocks and state, or a text: "2 GiB".
         master: On Spark, the cluster, e.g. "spark://host:7077"; by default all cores here.
         checkpoint: On Spark, the folder to go on from after a failure.
         session: On Spark, the user's own session; its settings stay as they are.
@@ -145,13 +158,17 @@ def run(
             "available now" to stop when streaming DataFrames have given what they had.
         idle: On Spark and on the node engine, a time such as "30s": a channel that brings nothing
             for so long holds no windows back any more, and what it brings then may be late.
+        policy: On the node engine, who runs first: the name of a policy, a function of features, or
+            a `headrace.control.Policy` (docs/scheduling.md).
+        priority: On the node engine, what policies are told about the query: "normal", "high" or a
+            number. Without a policy, queries with more of it come first.
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle,
+        trigger=trigger, idle=idle, policy=policy, priority=priority,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune)
     try:
@@ -174,9 +191,15 @@ class _Options:
     def __init__(self, engine: str, capacity: int | None, compiled: bool, **given: Any) -> None:
         self.engine, self._compiled = engine, compiled
         self._given = honoured(engine, **given)
-        _check_sizes(given["workers"], capacity)
+        _check_capacity(capacity)
+        if "workers" in self._given:
+            self._given |= chosen_workers(self._given["workers"])
+            self._given["memory"] = chosen_bytes(self._given["memory"])
         if "idle" in self._given:
             self._given["idle"] = idle_microseconds(self._given["idle"])
+        if "policy" in self._given:
+            self._given["policy"] = chosen_policy(self._given["policy"])
+            self._given["priority"] = chosen_priority(self._given["priority"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
     def execution(self, made: Plan) -> Execution:
@@ -200,9 +223,7 @@ class _Options:
         return start_on_spark(made, capacity=self._capacity, compiled=self._compiled, **self._given)
 
 
-def _check_sizes(workers: int | None, capacity: int | None) -> None:
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers={workers}: there must be at least one")
+def _check_capacity(capacity: int | None) -> None:
     if capacity is not None and capacity < 1:
         raise ValueError(f"capacity={capacity}: a block holds at least one row")
 
@@ -216,8 +237,8 @@ def start(
     seconds: float | None = None,
     watch: Callable[[Any], None] | None = None,
     engine: str | None = "node",
-    workers: int | None = None,
-    memory: int | None = None,
+    workers: int | str | None = None,
+    memory: int | str | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -225,6 +246,8 @@ def start(
     batch_rows: int | None = None,
     trigger: str | None = None,
     idle: Any = None,
+    policy: Any = None,
+    priority: Any = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -240,7 +263,7 @@ def start(
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle,
+        trigger=trigger, idle=idle, policy=policy, priority=priority,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune)
     if options.engine == "spark":
@@ -259,20 +282,25 @@ class Engine:
     [True, True, True]
     """
 
-    def __init__(self, workers: int | None = None, *, run_us: float | None = None) -> None:
+    def __init__(
+        self, workers: int | str | None = None, *, run_us: float | None = None, policy: Any = None
+    ) -> None:
         """Workers for queries.
 
         Args:
-            workers: How many threads; by default one per core.
+            workers: How many threads; by default one per core. "auto": as many of these run as
+                are worth it, by the rows that they read.
             run_us: How long a worker stays with one operator, at most, in microseconds (about: by
                 what its rows took so far); then others get their turn. 0: as long as it has work.
+            policy: Who runs first, as in `run`; `use` changes it.
         """
         from .node.engine import NodeEngine
 
-        _check_sizes(workers, None)
+        given = chosen_workers(workers)
         if run_us is not None and run_us < 0:
             raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
-        self._engine = NodeEngine(workers, run_ns=None if run_us is None else int(run_us * 1000))
+        run_ns = None if run_us is None else int(run_us * 1000)
+        self._engine = NodeEngine(**given, run_ns=run_ns, policy=chosen_policy(policy))
         self._lock = threading.Lock()
         self.jobs: list[Job] = []  # that are not over
         # its threads know the engine inside, not this one: a job that runs keeps it alive
@@ -282,6 +310,45 @@ class Engine:
     def workers(self) -> int:
         """How many threads there are."""
         return self._engine.workers
+
+    @property
+    def active(self) -> int:
+        """How many of them run; the others are suspended (`workers="auto"`).
+
+        >>> with Engine(workers=2) as engine:
+        ...     engine.active
+        2
+        """
+        return self._engine.active
+
+    def use(self, policy: Any, *, period: float | None = None, batch: int | None = None) -> None:
+        """Let another policy say who runs first, while jobs run.
+
+        Args:
+            policy: As in `run`.
+            period: Seconds from one look at the features to the next, at least.
+            batch: Rows that an operator takes in a run, at most.
+
+        >>> import headrace as hr
+        >>> with hr.Engine(workers=1, policy="fcfs") as engine:
+        ...     engine.use("highest_rate", period=0.01)
+        ...     engine.scheduling()
+        "policy 'highest_rate', asked every 10 ms at most, in Python"
+        """
+        chosen = chosen_policy(policy, period, batch)
+        if chosen is None:
+            raise OptionError("policy=None: this is not a policy\n  fix: name one")
+        self._engine.use_policy(chosen)
+
+    def scheduling(self) -> str:
+        """Who says who runs first: a policy, or the engine itself.
+
+        >>> import headrace as hr
+        >>> with hr.Engine(workers=1) as engine:
+        ...     engine.scheduling()
+        'the default'
+        """
+        return self._engine.scheduling()
 
     @property
     def is_warm(self) -> bool:
@@ -303,17 +370,23 @@ class Engine:
         capacity: int | None = None,
         seconds: float | None = None,
         watch: Callable[[Any], None] | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         idle: Any = None,
+        priority: Any = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
-        memory: a budget for its blocks, in bytes. The others are those of `run`.
+        memory: a budget for its blocks and state. The others are those of `run`.
         """
         made = planned(outputs, fuse=fuse, prune=prune)
-        _check_sizes(None, capacity)
-        patience = idle_microseconds(idle)
-        execution = self._engine.query(made, capacity or NODE_CAPACITY, memory, patience)
+        _check_capacity(capacity)
+        execution = self._engine.query(
+            made,
+            capacity or NODE_CAPACITY,
+            chosen_bytes(memory),
+            idle_microseconds(idle),
+            chosen_priority(priority),
+        )
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed
             self._engine.check()

@@ -8,13 +8,22 @@ headrace.options.OptionError: workers=2: engine="thread" does not know this opti
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from math import isfinite
 from typing import Any, NamedTuple
 
+from .control import ControlError, Policy, as_policy
+from .control.policies import POLICIES, make_policy
 from .plan.durations import parse_duration
 from .plan.errors import HeadraceError
 from .plan.expression_types import ExpressionError
 
+AUTO = "auto"
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b?|b)?", re.IGNORECASE)
 ENGINES = ("spark", "node", "thread")
+_FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
+PRIORITIES = {"normal": 0.0, "high": 1.0}
 
 
 class OptionError(HeadraceError, ValueError):
@@ -32,6 +41,7 @@ _CHECKPOINT = 'engine="spark" keeps checkpoints; here a job begins anew each tim
 _SHARDS = "the owners of keys are as many as workers here; leave it out"
 _BATCHES = "there are no micro-batches here; capacity= says how many rows a block has"
 _TRIGGER = "rows are worked on as they come here; leave it out"
+_POLICY = 'engine="node" takes policies'
 _NO_SPARK = 'there is no Spark here; leave it out, or use engine="spark"'
 
 OPTIONS = {
@@ -49,6 +59,8 @@ OPTIONS = {
             "spark": "Spark's own settings say it, e.g. spark.executor.memory",
         },
     ),
+    "policy": Option(("node",), {"thread": _POLICY, "spark": _POLICY}),
+    "priority": Option(("node",), {"thread": _POLICY, "spark": _POLICY}),
     "idle": Option(
         ("node", "spark"),
         {"thread": 'windows wait for all channels here; engine="node" knows idle='},
@@ -82,6 +94,46 @@ def honoured(engine: str, **given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if engine in OPTIONS[name].engines}
 
 
+def chosen_workers(workers: Any) -> dict[str, Any]:
+    """The value of `workers=` for the node engine: how many, and whether as many run as are worth
+    it ("auto"); an OptionError where it is neither.
+
+    >>> chosen_workers(4), chosen_workers("auto")
+    ({'workers': 4, 'elastic': False}, {'workers': None, 'elastic': True})
+    """
+    if workers == AUTO:
+        return {"workers": None, "elastic": True}
+    if workers is not None and not _is_whole(workers):
+        raise OptionError(
+            f'workers={workers!r}: this is not a number of threads\n  fix: a number, or "{AUTO}"'
+        )
+    if workers is not None and workers < 1:
+        raise OptionError(f"workers={workers}: there must be at least one")
+    return {"workers": workers, "elastic": False}
+
+
+def chosen_bytes(memory: Any) -> int | None:
+    """The value of `memory=`: a number of bytes, or a text with a unit; an OptionError otherwise.
+
+    >>> chosen_bytes("1.5 GiB"), chosen_bytes("200MB"), chosen_bytes(4096)
+    (1610612736, 200000000, 4096)
+    """
+    if memory is None or (_is_whole(memory) and memory > 0):
+        return memory
+    found = _BYTES.fullmatch(memory.strip()) if isinstance(memory, str) else None
+    if found is None or not float(found[1]):
+        raise OptionError(
+            f"memory={memory!r}: this is not a number of bytes\n"
+            '  fix: a whole number, or one with a unit, as in memory="2 GiB"'
+        )
+    power = "kmgt".index(found[2].lower()) + 1 if found[2] else 0
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def idle_microseconds(idle: Any) -> int | None:
     """The value of `idle=`; an OptionError where it is no time.
 
@@ -99,3 +151,56 @@ def idle_microseconds(idle: Any) -> int | None:
             f'idle={idle!r}: this is not a duration\n  fix: give one, as in idle="30s"'
         )
     return patience
+
+
+def chosen_policy(
+    policy: Any, period: float | None = None, batch: int | None = None
+) -> Policy | None:
+    """The value of `policy=`: a name, a function or a policy; an OptionError where it is none.
+
+    period, batch: instead of those that the policy has.
+
+    >>> chosen_policy("fcfs", period=0.01).period
+    0.01
+    >>> chosen_policy("best")
+    Traceback (most recent call last):
+    headrace.options.OptionError: policy='best': there is no such policy
+      fix: a function of features, a headrace.control.Policy, or one of: round_robin, fcfs, \
+min_latency, min_cost, highest_rate, chain, latency_optimized, queue_size_throttling, \
+last_in_pipeline, estimated_time, current_throughput, least_recently_used, user_priority, \
+multi_class
+    """
+    if policy is None:
+        return None
+    try:
+        found = make_policy(policy) if isinstance(policy, str) else as_policy(policy)
+    except ControlError:
+        raise OptionError(f"policy={policy!r}: there is no such policy\n  fix: {_FIX}") from None
+    if not callable(found.priority):
+        raise OptionError(f"policy={policy!r}: this is not a policy\n  fix: {_FIX}")
+    try:
+        return replace(
+            found,
+            period=found.period if period is None else period,
+            batch=found.batch if batch is None else batch,
+        )
+    except (TypeError, ValueError) as error:
+        raise OptionError(str(error)) from None
+
+
+def chosen_priority(priority: Any) -> float | None:
+    """The value of `priority=`: "normal", "high" or a number; an OptionError where it is none.
+
+    >>> chosen_priority("high"), chosen_priority(3)
+    (1.0, 3.0)
+    """
+    if priority is None:
+        return None
+    if isinstance(priority, str) and priority in PRIORITIES:
+        return PRIORITIES[priority]
+    if isinstance(priority, int | float) and not isinstance(priority, bool) and isfinite(priority):
+        return float(priority)
+    names = " or ".join(f'"{name}"' for name in PRIORITIES)
+    raise OptionError(
+        f"priority={priority!r}: this is no priority\n  fix: {names}, or a number; more is first"
+    )

@@ -35,7 +35,6 @@ from .control.simulator import (
 )
 from .control.simulator.gantt import draw
 
-EPOCH = 1e-3  # Enjima §5.2: the period of the priority scheduler
 POLICY_FREE = ("manual", "dedicated", "free_list")  # schedulers that ask no policy
 MOST_CHARTS = 6
 
@@ -106,8 +105,8 @@ def _scheduler(options: argparse.Namespace, name: str, workers: int) -> Any:
     if options.scheduler == "free_list":
         return FreeList(workers, seed=options.seed)
     policy = make_policy(name)
-    period = options.period or (EPOCH if options.scheduler == "priority" else policy.period)
-    policy = replace(policy, period=period, batch=options.batch or policy.batch)
+    period, batch = options.period or policy.period, options.batch or policy.batch
+    policy = replace(policy, period=period, batch=batch)
     if options.scheduler == "priority":
         return PriorityQueue(policy, workers)
     return Assigned(policy, workers, seed=options.seed)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from .connect.delivery import Delivery
 from .plan.connector import Reader
-from .plan.nodes import WATERMARK, Sink, Source
+from .plan.nodes import Sink, Source
 from .plan.planner import Plan
 from .stage.blocks.arrow import as_arrow
 from .stage.stage import Stage
@@ -70,7 +70,7 @@ class ThreadRun:
     def _open(self) -> None:
         self._delivery.open()
         for node in self.sources:
-            names = [name for name in node.schema.names if name != WATERMARK]
+            names = list(node.given.names)
             channels = list(node.connector.channels())
             self._stage.declare(node.name, *channels)
             for channel in channels:

@@ -5,9 +5,12 @@ import json
 import pytest
 
 from headrace.bench import policies
+from headrace.bench.node import policies as node_policies
 from headrace.bench.report import Bench
 from headrace.cli import main
+from headrace.control.policies import POLICIES
 from headrace.control.simulator import Operator, Profile
+from headrace.workloads import ysb
 
 
 @pytest.mark.parametrize("case", policies.CASES, ids=lambda case: f"{case.name} {case.flops}")
@@ -25,6 +28,29 @@ def test_the_figure_counts_orderings(monkeypatch):
     found = policies.simulated(Bench())["simulated"]
     assert found.value == 0.5 and found.details["cases"][0]["held"] == [False, True]
     assert not found.said(policies.FIGURES["simulated"])["reached"]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("figure", ["cost", "mixed"])
+def test_a_figure_of_the_node_engine(capsys, monkeypatch, figure):
+    """In the smallest size, with few policies: every result is right, and all is reported."""
+    few = {name: POLICIES[name] for name in ("latency_optimized", "multi_class")}
+    monkeypatch.setattr(node_policies, "POLICIES", few)
+    assert main(["bench", "policies", "--quick", "--only", figure, "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    said = json.loads(line)
+    assert said["figure"] == figure and said["correct"] and said["ratio"] > 0
+    by_policy = said["by_policy"] if figure == "cost" else said["mean_ms"]
+    assert set(few) <= set(by_policy)
+
+
+def test_results_of_mixed_queries_are_checked():
+    data = ysb.make(1000)
+    mixed = node_policies.Mixed(data, [None] * 8)
+    assert mixed.are_right([0] * 8)
+    extra = data.events.to_batches()[0]  # rows that nobody read
+    mixed.outputs[5].node.connector.write(extra, "batch", "attempt")
+    assert not mixed.are_right([0] * 8)
 
 
 # ---------------------------------------------------------------- simulate

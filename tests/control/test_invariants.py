@@ -106,7 +106,7 @@ def test_equal_operators_share_a_thread():
     result = Simulation(profile, ODROID, scheduler).simulate(1.0)
     rows = [query.rows_out for query in result.queries]
     # after a scheduling task, a thread begins at the head of its list
-    assert max(rows) - min(rows) <= policy.batch * len(scheduler.tasks)
+    assert max(rows) - min(rows) <= scheduler.scheduling.batch * len(scheduler.tasks)
     assert min(rows) > 3000
 
 

@@ -213,7 +213,7 @@ def test_latency_optimized(f):
         for i in range(len(f))
     ]
     assert asking.eligibility(policy, f).tolist() == expected
-    assert asking.limits(policy, f).tolist() == [max(int(2 / c), 2) for c in f.cost]
+    assert asking.limits(policy, f, batch=1).tolist() == [max(int(2 / c), 2) for c in f.cost]
 
 
 @given(naive.features())
@@ -279,7 +279,7 @@ def test_every_policy_answers_on_every_graph(f, name):
     asking.adapt(policy, f)
     assert sorted(asking.ranking(asking.priorities(policy, f))) == list(range(len(f)))
     asking.eligibility(policy, f)
-    assert (asking.limits(policy, f) >= 1).all()
+    assert (asking.limits(policy, f, batch=1) >= 1).all()
     assert set(asking.assignment(policy, f, 3)) <= {0, 1, 2}
 
 
@@ -354,7 +354,7 @@ def test_an_assignment_that_is_nonsense(answer):
 def test_a_limit_that_is_nonsense(answer):
     policy = Policy("mine", lambda f: f.cost, limit=lambda f: answer)
     with pytest.raises(PolicyError, match="policy 'mine': limit: "):
-        asking.limits(policy, Features.given(Graph.of("ab", [])))
+        asking.limits(policy, Features.given(Graph.of("ab", [])), batch=1)
 
 
 def test_eligibility_and_adaptation_that_are_nonsense():

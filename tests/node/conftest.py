@@ -1,16 +1,25 @@
 """Explorations, with how much was explored, and threads that must not stay."""
 
+import os
 import threading
 import time
 from collections import Counter
 
 import pytest
 from tests.node.explore import Exploration
+from tests.node.schedulers import scheduled
 
 # The weak model first: the other two rely on that no plain access races.
 MODELS = ("weak", "tso", "sc")
 PREFIX = "explored: "
 THREAD_SECONDS = 20.0
+
+
+@pytest.fixture(autouse=True)
+def scheduler():
+    """Every test under the scheduler that is named: `make soak` runs them all under others."""
+    with scheduled(os.environ.get("HEADRACE_SCHEDULER", "near")):
+        yield
 
 
 @pytest.fixture

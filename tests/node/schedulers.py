@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from headrace.control import Features, Policy, as_policy
+from headrace.control.policies import POLICIES, make_policy
 from headrace.node import engine
 from headrace.node.free_list import NO_UNIT, FreeList, has_work, new_free_list, pick, put
 from headrace.node.schedulers.hooks import Turn
@@ -100,8 +102,8 @@ def give_back(address):
 Random.hooks = (on_ready, next_task, on_done, is_ready, give_back)
 
 
-class Swapped(engine.NodeEngine):
-    """An engine whose scheduler is swapped for another one again and again, until it is closed."""
+class Changing(engine.NodeEngine):
+    """An engine that is changed again and again, until it is closed."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -110,13 +112,17 @@ class Swapped(engine.NodeEngine):
         self._swapper.start()
 
     def _swap(self) -> None:
-        kinds: list[Callable[[int, int], Any]] = [Random, Near]
+        turn = 0
         while not self._over.wait(PERIOD):
             try:
-                self.use(kinds[0](engine.MOST_UNITS, self.workers))
+                self.change(turn)
             except engine.EngineError:  # it was closed meanwhile
                 return
-            kinds.reverse()
+            turn += 1
+
+    def change(self, turn: int) -> None:
+        """One more change."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """As the engine does it; the last swap ends first."""
@@ -125,14 +131,64 @@ class Swapped(engine.NodeEngine):
         self._swapper.join(engine.CLOSE_SECONDS)
 
 
+class Swapped(Changing):
+    """Its scheduler is swapped for another one."""
+
+    def change(self, turn: int) -> None:
+        kind: Callable[[int, int], Any] = (Random, Near)[turn % 2]
+        self.use(kind(engine.MOST_UNITS, self.workers))
+
+
+class Suspended(Changing):
+    """More or fewer of its workers run."""
+
+    def change(self, turn: int) -> None:
+        self.suspend(1 + turn * 7 % self.workers)
+
+
+def nonsense(features: Features) -> Any:
+    """A policy that cannot be used."""
+    return [float("nan")] * len(features)
+
+
+class Governed(Changing):
+    """Its policy is swapped for another one; after all of them comes one that is given up."""
+
+    def change(self, turn: int) -> None:
+        place = turn % (len(POLICIES) + 1)
+        names = list(POLICIES)
+        chosen = as_policy(nonsense) if place == len(names) else make_policy(names[place])
+        self.use_policy(chosen)
+
+
+def by_policy(name: str) -> Any:
+    """Engines that have a policy."""
+
+    def made(*given: Any, policy: Policy | None = None, **named: Any) -> engine.NodeEngine:
+        return NODE_ENGINE(*given, policy=policy or make_policy(name), **named)
+
+    return made
+
+
+NODE_ENGINE = engine.NodeEngine
+
+
 @contextmanager
 def scheduled(how: str) -> Iterator[None]:
-    """Inside, engines begin with a scheduler: "near", "random", or one that is "swapped"."""
+    """Inside, engines begin with a scheduler, "near" or "random", or have a policy by its name; or
+    their schedulers are "swapped", or their policies, "governed", or their workers "suspended", all
+    the time."""
     before = engine.SCHEDULER, engine.NodeEngine
     if how == "random":
         engine.SCHEDULER = Random
     elif how == "swapped":
         engine.NodeEngine = Swapped  # type: ignore[misc]
+    elif how == "suspended":
+        engine.NodeEngine = Suspended  # type: ignore[misc]
+    elif how == "governed":
+        engine.NodeEngine = Governed  # type: ignore[misc]
+    elif how != "near":
+        engine.NodeEngine = by_policy(how)  # type: ignore[misc]
     try:
         yield
     finally:

@@ -16,6 +16,7 @@ from tests.pipelines import CAPACITIES, random_pipeline
 from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 
 import headrace as hr
+from headrace.control.policies import POLICIES
 from headrace.node import building, engine
 from headrace.node.histogram import Histogram
 from headrace.node.mode import Mode
@@ -26,7 +27,10 @@ from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
 
-pytestmark = pytest.mark.usefixtures("no_thread_is_left")
+pytestmark = [
+    pytest.mark.usefixtures("no_thread_is_left"),
+    pytest.mark.filterwarnings("ignore::headrace.node.steering.PolicyWarning"),  # of "governed"
+]
 
 
 def _run(outputs, choose, *, compiled):
@@ -53,7 +57,15 @@ def _run(outputs, choose, *, compiled):
         assert job.await_termination(SECONDS), "it does not end"
 
 
-HOW = ["near", "random", pytest.param("swapped", marks=pytest.mark.soak)]
+IN_CI = ("queue_size_throttling",)  # who reads comes last; "governed" goes through all of them
+HOW = [
+    *("near", "random", "governed", *IN_CI),
+    *(
+        pytest.param(how, marks=pytest.mark.soak)
+        for how in ("swapped", "suspended", *POLICIES)
+        if how not in IN_CI
+    ),
+]
 
 
 def _compare(choose, *, compiled, most_rows):

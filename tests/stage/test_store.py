@@ -61,17 +61,20 @@ def test_the_index_grows_step_by_step():
     columns = functions.columns(("k",), ("v",))
     store = KeyedStore(functions.entry)
     growing = 0
-    for start in range(0, 40_000, 100):
-        keys = np.arange(start, start + 100)
+    ahead, count = 0, 400_000
+    for start in range(0, count, 1000):
+        keys = np.arange(start, start + 1000)
         rows = pa.RecordBatch.from_arrays(
             [pa.array(keys), pa.array(keys)],
             schema=pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.int64(), False)]),
         )
         functions.load(store, columns, rows, replace=False)
         growing += store.header.old_index != 0
+        ahead += store.header.touched > 0 and store.header.next_index != 0
     saved, hashes = functions.save(store, columns, np.arange(store.count))
-    assert saved.column("v").to_pylist() == list(range(40_000))
+    assert saved.column("v").to_pylist() == list(range(count))
     assert growing > 3, "some pushes ended while the index was moving"
+    assert ahead > 3, "and some while the next one was made ready"
     assert [hash_int(key) for key in range(50)] == hashes[:50].tolist()
 
 

@@ -9,7 +9,10 @@ import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .node.bench import Settings
 
 Commands = argparse._SubParsersAction  # of parsers; argparse has no public name for it
 
@@ -28,6 +31,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_ordered(kinds)
     _add_spark(kinds)
     _add_policies(kinds)
+    _add_elastic(kinds)
     _add_surface(kinds)
 
 
@@ -103,6 +107,12 @@ def _ordered_figures() -> Iterable[str]:
 
 def _operators_figures() -> Iterable[str]:
     from .operators import FIGURES
+
+    return FIGURES
+
+
+def _elastic_figures() -> Iterable[str]:
+    from .elastic import FIGURES
 
     return FIGURES
 
@@ -271,24 +281,32 @@ def _chain(options: argparse.Namespace) -> int:
 def _add_node(kinds: Commands[argparse.ArgumentParser]) -> None:
     says = "all figures of the node engine; takes some minutes"
     node = _add_suite(kinds, "node", says, what="figure", names=_node_figures, command=_node)
-    size = node.add_mutually_exclusive_group()
+    _add_sizes(node)
+
+
+def _add_sizes(parser: argparse.ArgumentParser) -> None:
+    """How much the node engine is given to do."""
+    size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--seconds", type=seconds, default=5.0, help="the measure of all times (default: 5)"
     )
     size.add_argument(
         "--quick", action="store_true", help="the smallest sizes: does it work, not how fast"
     )
-    node.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
+    parser.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
+
+
+def _sizes(options: argparse.Namespace) -> Settings:
+    from .node.bench import Settings
+
+    settings = Settings.quick() if options.quick else Settings.lasting(options.seconds)
+    return settings if options.rows is None else replace(settings, rows=options.rows)
 
 
 def _node(options: argparse.Namespace) -> list[dict[str, Any]]:
     from .node import suite
-    from .node.bench import Settings
 
-    settings = Settings.quick() if options.quick else Settings.lasting(options.seconds)
-    if options.rows is not None:
-        settings = replace(settings, rows=options.rows)
-    return suite.run(options.only, settings=settings, **_shown(options))
+    return suite.run(options.only, settings=_sizes(options), **_shown(options))
 
 
 def _add_stage(kinds: Commands[argparse.ArgumentParser]) -> None:
@@ -382,11 +400,31 @@ def _surface(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _add_policies(kinds: Commands[argparse.ArgumentParser]) -> None:
-    says = "threading models and policies, simulated"
-    _add_suite(kinds, "policies", says, what="figure", names=_policies_figures, command=_policies)
+    says = "policies on the node engine, threading models simulated"
+    made = _add_suite(
+        kinds, "policies", says, what="figure", names=_policies_figures, command=_policies
+    )
+    _add_sizes(made)
 
 
 def _policies(options: argparse.Namespace) -> list[dict[str, Any]]:
     from . import policies
 
-    return policies.run(options.only, **_shown(options))
+    return policies.run(options.only, settings=_sizes(options), **_shown(options))
+
+
+# ---- elastic ---------------------------------------------------------------------------------
+
+
+def _add_elastic(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = 'workers="auto" on graphs of many operators'
+    made = _add_suite(
+        kinds, "elastic", says, what="figure", names=_elastic_figures, command=_elastic
+    )
+    _add_sizes(made)
+
+
+def _elastic(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from . import elastic
+
+    return elastic.run(options.only, settings=_sizes(options), **_shown(options))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.plan.nodes import WATERMARK
-from headrace.plan.schema import Schema
+from headrace.plan.nodes import visible
 from headrace.stage.blocks.layout import Layout
 
 
@@ -20,9 +19,9 @@ class Given:
     @classmethod
     def by(cls, source: Any) -> Given:
         """What an input of a stage's plan gives."""
-        fields = tuple(field for field in source.schema if field.name != WATERMARK)
-        width = sum(column.width for column in Layout.of(Schema(fields)).columns)
-        return cls([field.name for field in fields], width)
+        given = visible(source.schema)
+        width = sum(column.width for column in Layout.of(given).columns)
+        return cls(list(given.names), width)
 
     def said(self) -> dict[str, Any]:
         """What is reported."""

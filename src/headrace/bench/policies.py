@@ -1,4 +1,4 @@
-"""`headrace bench policies`: figures about scheduling. Those that need no engine are simulated."""
+"""`headrace bench policies`: figures about scheduling, on the node engine and simulated."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from headrace.control.simulator import (
 
 from . import report
 from .figure import Figure, Found, by_name
+from .node.bench import Bench, Settings
+from .node.policies import cost, mixed
 
 Rates = dict[str, float]  # rows per second by threading model
 
@@ -127,6 +129,8 @@ def whole_second(bench: report.Bench, machine_name: str = "streams-xeon") -> dic
 
 
 FIGURES = by_name(
+    Figure("cost", "YSB, fused: the slowest policy against none", 0.97),
+    Figure("mixed", "8 queries: mean latency of latency_optimized to the lowest", 1.05, True),
     Figure("simulated", "orderings of manual, dedicated, dynamic (Streams figs. 9, 10)", 1.0),
     Figure("simulated_second", "one of 176 cores, 1,000 operators", 60.0, True, "s of CPU"),
 )
@@ -134,10 +138,17 @@ FIGURES = by_name(
 SUITE = report.Suite(
     "headrace bench policies: threading models and policies",
     FIGURES,
-    {("simulated",): simulated, ("simulated_second",): whole_second},
+    {
+        ("cost",): cost,
+        ("mixed",): mixed,
+        ("simulated",): simulated,
+        ("simulated_second",): whole_second,
+    },
 )
 
 
-def run(names: Sequence[str] = (), **shown: Any) -> list[report.Result]:
+def run(
+    names: Sequence[str] = (), *, settings: Settings | None = None, **shown: Any
+) -> list[report.Result]:
     """Measure figures (all, without names), print them as `report.run` does, and give them."""
-    return report.run(SUITE, report.Bench(), names, **shown)
+    return report.run(SUITE, Bench(settings or Settings()), names, **shown)

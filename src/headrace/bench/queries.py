@@ -10,6 +10,7 @@ query, so each gets a thread here.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -42,20 +43,24 @@ class BenchError(HeadraceError):
 class How:
     """How queries are run. `capacity` is None for the engine's own block size.
 
-    bounded: whether runs of the node engine are bounded in time; None for its own way.
+    bounded, policy: whether runs of the node engine are bounded in time, and who runs first; None
+    for its own way.
     """
 
     engine: str = "node"
-    workers: int = 2
+    workers: int | str = 2  # or "auto"
     fuse: str = "auto"
     prune: bool = False
     capacity: int | None = None
     bounded: bool | None = None
+    policy: str | None = None
 
     @property
     def threads(self) -> int:
         """How many threads compute."""
-        return 1 if self.engine == "thread" else self.workers
+        if self.engine == "thread":
+            return 1
+        return self.workers if isinstance(self.workers, int) else os.cpu_count() or 1
 
     def options(self) -> dict[str, Any]:
         """What every engine is told about a query."""
@@ -63,9 +68,10 @@ class How:
         return {"fuse": self.fuse, "prune": self.prune, **sized}
 
 
-def _engine(workers: int, bounded: bool) -> hr.Engine:
-    """An engine whose runs are bounded to 200 µs of work, or not bounded."""
-    return hr.Engine(workers=workers, run_us=BOUND_US if bounded else 0)
+def _engine(how: How) -> hr.Engine:
+    """An engine whose runs are bounded to 200 µs of work, or not bounded, or as it likes."""
+    run_us = None if how.bounded is None else BOUND_US if how.bounded else 0
+    return hr.Engine(workers=how.workers, run_us=run_us, policy=how.policy)
 
 
 @dataclass
@@ -160,9 +166,7 @@ class Queries:
 
     @cached_property
     def _engine(self) -> hr.Engine:
-        workers, bounded = self._how.workers, self._how.bounded
-        made = hr.Engine(workers=workers) if bounded is None else _engine(workers, bounded)
-        return self._resources.enter_context(made)
+        return self._resources.enter_context(_engine(self._how))
 
     def _started(self, output: Output) -> Any:
         if self._how.engine == "node":
@@ -208,6 +212,11 @@ class Queries:
             if time.perf_counter() > until:
                 raise BenchError(f"the engine was not compiled within {START_SECONDS:g} s")
             time.sleep(POLL_SECONDS)
+
+    @property
+    def active(self) -> int:
+        """Workers of the node engine that run."""
+        return self._engine.active
 
     @property
     def are_over(self) -> bool:

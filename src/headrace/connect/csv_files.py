@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,10 +231,10 @@ class CsvContent:
             if not self._format.header:
                 yield chunk
             elif chunk.first:
-                yield Chunk(chunk.data, chunk.first - 1, chunk.line, chunk.ends, chunk.bad)
+                yield replace(chunk, first=chunk.first - 1)
             elif len(chunk) > 1:
                 rest = chunk.part(1, len(chunk))
-                yield Chunk(rest.data, 0, rest.line, rest.ends, rest.bad)
+                yield replace(rest, first=0)
 
     def _check_columns(self, wanted: Schema) -> None:
         if not self.names:

@@ -10,17 +10,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from headrace.plan.errors import DataError
+from headrace.stage.strings.separated import CARRIAGE_RETURN, Scan, scan_records
 
 from . import text_format
 from .text_format import BYTE_ORDER_MARK
-
-NEWLINE, CARRIAGE_RETURN = b"\n"[0], b"\r"[0]
-EMPTY_LINES = (b"\n", b"\r\n")
 
 BEHIND_QUOTE = "something follows behind the quote that ends a value; double the quotes in values"
 BARE_RETURN = "a carriage return inside a value that is not quoted"
@@ -103,7 +101,8 @@ class Chunk:
     """Whole records that follow each other.
 
     data: their bytes. first: the number of the first. line: that of its first line, from 1. bad:
-    what is wrong with the way that some of them are quoted, by their places in the chunk.
+    what is wrong with the way that some of them are quoted, by their places in the chunk. empty:
+    may there be lines without anything?
     """
 
     data: bytes
@@ -111,6 +110,7 @@ class Chunk:
     line: int
     ends: np.ndarray = field(repr=False)  # for each record where the next one begins
     bad: dict[int, str] = field(default_factory=dict)
+    empty: bool = True
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -138,7 +138,7 @@ class Chunk:
         begin = int(self.starts[start])
         bad = {number - start: what for number, what in self.bad.items() if start <= number < stop}
         line, data = self.line_of(start), self.data[begin : int(ends[-1])]
-        return Chunk(data, self.first + start, line, ends - begin, bad)
+        return Chunk(data, self.first + start, line, ends - begin, bad, self.empty)
 
     def only(self, kept: np.ndarray) -> bytes:
         """The bytes of those records for which the mask is true."""
@@ -150,9 +150,7 @@ class Chunk:
     @cached_property
     def is_empty(self) -> np.ndarray:
         """For each record: is it a line without anything?"""
-        if not self.data.startswith(EMPTY_LINES) and not any(
-            b"\n" + each in self.data for each in EMPTY_LINES
-        ):
+        if not self.empty:
             return np.zeros(len(self), np.bool_)
         lengths = self.ends - self.starts
         codes = np.frombuffer(self.data, np.uint8)
@@ -169,11 +167,11 @@ def chunks(file: BinaryIO, dialect: Dialect, path: str) -> Iterator[Chunk]:
         more = file.read(text_format.CHUNK_BYTES)
         if not more and not rest.endswith(b"\n"):
             rest += b"\n"
-        ends, lines, bad = _cut(rest, dialect, path, line)
-        used = int(ends[-1]) if len(ends) else 0
+        cut = _cut(rest, dialect, path, line)
+        used = int(cut.ends[-1]) if len(cut.ends) else 0
         if used:
-            yield Chunk(rest[:used], first, line, ends, bad)
-            first, line = first + len(ends), line + lines
+            yield Chunk(rest[:used], first, line, cut.ends, cut.bad, cut.empty)
+            first, line = first + len(cut.ends), line + cut.lines
         rest = rest[used:]
         if not more and rest:
             raise DataError(f"{path}, line {line}: a quote is opened here and never closed")
@@ -185,49 +183,27 @@ def chunks(file: BinaryIO, dialect: Dialect, path: str) -> Iterator[Chunk]:
         rest += more
 
 
-Cut = tuple[np.ndarray, int, dict[int, str]]
+class Cut(NamedTuple):
+    """Where records end, how many lines they are, which are bad, and whether some may be empty."""
+
+    ends: np.ndarray
+    lines: int
+    bad: dict[int, str]
+    empty: bool
 
 
 def _cut(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
     """Where the whole records of some bytes end, how many lines they are, and which are bad."""
+    ends = np.empty(data.count(b"\n"), np.int64)
+    scan = Scan.allocate()
     codes = np.frombuffer(data, np.uint8)
-    newlines = np.flatnonzero(codes == NEWLINE)
-    if not dialect.quote or dialect.quote.encode() not in data:
-        return newlines + 1, len(newlines), _bare_returns(codes, newlines + 1)
-    quote = ord(dialect.quote)
-    quotes = np.flatnonzero(codes == quote)
-    opening, closing = quotes[0::2], quotes[1::2]
-    before = codes[opening[opening > 0] - 1]
-    behind = codes[closing[closing < len(codes) - 1] + 1]
-    # The second of two quotes that stand for one opens the value again.
-    around = (ord(dialect.delimiter), NEWLINE, quote)
-    if _are(before, around) and _are(behind, (*around, CARRIAGE_RETURN)):
-        last = np.flatnonzero(np.searchsorted(quotes, newlines) % 2 == 0)
-        ends = newlines[last] + 1
-        bad = _bare_returns(codes, ends, quotes)
-        return ends, int(last[-1]) + 1 if len(last) else 0, bad
-    return _walk(data, dialect, path, line)
-
-
-def _bare_returns(
-    codes: np.ndarray, ends: np.ndarray, quotes: np.ndarray | None = None
-) -> dict[int, str]:
-    """Records with a carriage return that ends no line, outside of quotes: Arrow takes some of them
-    for the ends of lines."""
-    returns = np.flatnonzero(codes[:-1] == CARRIAGE_RETURN)
-    bare = returns[codes[returns + 1] != NEWLINE]
-    if quotes is not None:
-        bare = bare[np.searchsorted(quotes, bare) % 2 == 0]
-    numbers = np.searchsorted(ends, bare, side="right")
-    return dict.fromkeys(numbers[numbers < len(ends)].tolist(), BARE_RETURN)
-
-
-def _are(codes: np.ndarray, allowed: tuple[int, ...]) -> bool:
-    """Are all bytes some of these?"""
-    found = codes == allowed[0]
-    for other in allowed[1:]:
-        found |= codes == other
-    return bool(found.all())
+    scan.data, scan.size, scan.ends = codes.ctypes.data, len(data), ends.ctypes.data
+    scan.delimiter = ord(dialect.delimiter)
+    scan.quote = ord(dialect.quote) if dialect.quote else -1
+    scan_records(scan.address)
+    if scan.irregular or scan.bare_returns:
+        return _walk(data, dialect, path, line)
+    return Cut(ends[: scan.records], scan.lines, {}, scan.empty > 0)
 
 
 def _walk(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
@@ -257,4 +233,4 @@ def _walk(data: bytes, dialect: Dialect, path: str, line: int) -> Cut:
         else:
             at = found.end()
         ends.append(at)
-    return np.array(ends, np.int64), data.count(b"\n", 0, at), bad
+    return Cut(np.array(ends, np.int64), data.count(b"\n", 0, at), bad, True)

@@ -113,16 +113,17 @@ def eligibility(policy: Policy, features: Features) -> Booleans:
     ).astype(np.bool_)
 
 
-def limits(policy: Policy, features: Features) -> Integers:
-    """How many rows each operator may take before somebody else is chosen; at least one.
+def limits(policy: Policy, features: Features, batch: int) -> Integers:
+    """How many rows each operator may take before somebody else is chosen; `batch`, where the
+    policy has no limits.
 
     >>> from headrace.control import Graph
-    >>> limits(Policy("ten", lambda f: f.cost), Features.given(Graph.of("ab", [])))
+    >>> limits(Policy("ten", lambda f: f.cost), Features.given(Graph.of("ab", [])), batch=10)
     array([10, 10])
     """
     limit = policy.limit
     if limit is None:
-        return np.full(len(features), policy.batch, dtype=np.int64)
+        return np.full(len(features), batch, dtype=np.int64)
     most = 2.0**53
     found = check(policy.name, "limit", lambda: limit(features), features, low=1, high=inf)
     return np.minimum(found, most).astype(np.int64)

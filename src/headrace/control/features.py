@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Floats, floats
-from .engine import Engine
+from .engine import Observed
 from .errors import ControlError
 from .graph import Graph
 from .paths import output_cost, output_selectivity
@@ -98,7 +98,7 @@ last_scheduled, workers, worker_time, parallelism, user_priority, query_class, \
 output_selectivity, output_cost
     """
 
-    def __init__(self, engine: Engine, graph: Graph, now: float = 0.0) -> None:
+    def __init__(self, engine: Observed, graph: Graph, now: float = 0.0) -> None:
         self.graph: Graph = graph
         self.now: float = now
         self.next_period = now  # t_s of Enjima eq. 4: when the scheduler looks again
@@ -137,6 +137,11 @@ output_selectivity, output_cost
     def used(self) -> frozenset[str]:
         """The features of the engine that were read so far: Haren's F."""
         return frozenset(self._columns)
+
+    @property
+    def derived(self) -> frozenset[str]:
+        """The features that were computed from them."""
+        return frozenset(self._derived)
 
     @property
     def intrinsic(self) -> bool:

@@ -31,22 +31,23 @@ class Policy:
     >>> def oldest_first(features):
     ...     return -features.head_time
     >>> policy = Policy("oldest_first", oldest_first)
-    >>> policy.period, policy.batch
-    (0.1, 10)
+    >>> policy.period, policy.batch  # as the scheduler has them
+    (None, None)
     """
 
     name: str
     priority: Priority
     assign: Assign = field(default=by_query)
     eligible: Eligible | None = None  # None: everybody who can run
-    limit: Limit | None = None  # None: `batch` for everybody
+    limit: Limit | None = None  # None: the batch, for everybody
     adapt: Adapt = field(default=no_change)
-    period: float = 0.1  # P: seconds between two looks at features; Haren §7.2
-    batch: int = 10  # b: rows of a run, at the most; Haren §7.2
+    period: float | None = None  # P: seconds between two looks at features; None: the scheduler's
+    batch: int | None = None  # b: rows of a run, at the most; None: the scheduler's
     staleness: float = inf  # d: seconds after which an operator runs for its features' sake
 
     def __post_init__(self) -> None:
-        if not (self.period > 0 and self.batch >= 1 and self.staleness > 0):
+        given = (self.period, self.batch, self.staleness)
+        if not all(value is None or value > 0 for value in given):
             raise ValueError(
                 f"policy {self.name!r}: period={self.period}, batch={self.batch}, "
                 f"staleness={self.staleness}: each must be above zero"

@@ -12,10 +12,12 @@ import numpy as np
 
 from . import asking
 from .arrays import Booleans, Integers
-from .engine import Engine
+from .engine import Observed
 from .features import Features
 from .graph import Graph
 from .policy import Policy, Priority, as_policy
+
+PERIOD, BATCH = 0.1, 10  # Haren §7.2
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,29 @@ class Scheduling:
     (array([0, 2, 1]), array([0, 1, 0]))
     """
 
-    def __init__(self, engine: Engine, graph: Graph, policy: Policy | Priority) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        engine: Observed,
+        graph: Graph,
+        policy: Policy | Priority,
+        *,
+        period: float = PERIOD,
+        batch: int = BATCH,
+    ) -> None:
+        """period, batch: where the policy does not say them."""
+        self._engine, self._period, self._batch = engine, period, batch
         self.policy = as_policy(policy)
         self.features = Features(engine, graph)
+
+    @property
+    def period(self) -> float:
+        """P: seconds from one look at the features to the next."""
+        return self._period if self.policy.period is None else self.policy.period
+
+    @property
+    def batch(self) -> int:
+        """b: rows of a run, at the most, where the policy has no limits."""
+        return self._batch if self.policy.batch is None else self.policy.batch
 
     def update(self, graph: Graph) -> None:
         """Haren's `update`: other operators; everything is read anew."""
@@ -53,7 +74,7 @@ class Scheduling:
     def adapt(self, executed: Iterable[int], now: float) -> None:
         """A period begins: features are refreshed, and the policy may adapt itself to them."""
         self.features.refresh(executed, now)
-        self.features.next_period = now + self.policy.period
+        self.features.next_period = now + self.period
         asking.adapt(self.policy, self.features)
 
     def decide(self, executed: Iterable[int], now: float) -> Decision:
@@ -66,8 +87,8 @@ class Scheduling:
         differs = np.any(ranked[1:] != ranked[:-1], axis=1)
         step = np.zeros(len(order), dtype=np.int64)
         step[order[1:]] = np.cumsum(differs)
-        eligible, limits = asking.eligibility(policy, features), asking.limits(policy, features)
-        return Decision(order, step, eligible, limits)
+        eligible = asking.eligibility(policy, features)
+        return Decision(order, step, eligible, asking.limits(policy, features, self.batch))
 
     def assign(self, threads: int) -> Integers:
         """The thread of each operator (algorithm 3, lines 6 to 8)."""

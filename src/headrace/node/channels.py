@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from headrace.plan.connector import Reader, Rounds
 from headrace.plan.expressions import Column, columns_of
-from headrace.plan.nodes import WATERMARK, Source
-from headrace.plan.schema import Schema
+from headrace.plan.nodes import Source
 from headrace.stage.blocks.arrow import Feed
 from headrace.stage.blocks.block import Block
 from headrace.stage.blocks.layout import Layout
@@ -89,10 +88,10 @@ class Channel:
         if rate is not None:  # compiled code keeps it, to the microsecond
             self._pace, connector = new_pace(rate, 0), connector.unpaced()
             record.pace = self._pace.address
-        names = [n for n in source.schema.names if n != WATERMARK]
+        names = list(source.given.names)
         self.reader: Reader = connector.open(name, None, None, names, source.predicate)
         rounds = getattr(connector, "rounds", None)
-        self._layout = Layout.of(Schema(tuple(f for f in source.schema if f.name != WATERMARK)))
+        self._layout = Layout.of(source.given)
         self._held: deque[_Held] = deque()
         self._nap, self._rows = NAP, POLL_ROWS
         self._clock: SourceClock | None = None

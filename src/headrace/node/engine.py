@@ -16,9 +16,10 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from headrace.plan.planner import Plan
 
 from .allocator import Allocator
 from .claims import IDLE, UnitState
+from .elastic import Elastic
 from .free_list import NO_UNIT, new_free_list
 from .graph import Operator
 from .hosts import Hosts
@@ -39,6 +41,11 @@ from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
 from .unit import HOST, HOSTED, SOURCE, QueryRecord, Run, Unit
 
+if TYPE_CHECKING:
+    from headrace.control import Policy
+
+    from .steering import Steering
+
 MOST_UNITS = 8192
 OWNERS = 0  # of key groups in a query; 0: as many as workers
 RUN_NS = 200_000  # of a run, about; 0: as long as there is work
@@ -49,6 +56,7 @@ CLOSE_SECONDS = 0.4  # that `close` waits for threads, in all; most end at once
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
 HOME_SECONDS = 0.2  # that the end of a query waits for its units; most come home at once
 TIDY_SECONDS = 0.05  # between two looks at the graveyard, where there is something in it
+PATIENCE = 1.0  # seconds of waiting that make a query more important by one, without a policy
 
 
 class EngineError(HeadraceError):
@@ -78,8 +86,14 @@ class NodeEngine:
     """
 
     def __init__(
-        self, workers: int | None = None, compiled: bool = True, run_ns: int | None = None
+        self,
+        workers: int | None = None,
+        compiled: bool = True,
+        run_ns: int | None = None,
+        policy: Policy | None = None,
+        elastic: bool = False,
     ) -> None:
+        """elastic: as many of the workers run as are worth it (see `elastic`)."""
         self.workers = workers or os.cpu_count() or 1
         self.owners = OWNERS or self.workers
         self.mode = _mode(compiled)
@@ -119,6 +133,14 @@ class NodeEngine:
         self._tidying: threading.Thread | None = None
         self._closed = False
         self._warming: threading.Thread | None = None
+        self._steering: Steering | None = None
+        self._choosing = threading.Lock()  # of a policy
+        if policy is not None:
+            self.use_policy(policy)
+        self._elastic: Elastic | None = None
+        if elastic:
+            self._elastic = Elastic(self.workers, self._rows_read, self._running, self.suspend)
+            self._elastic.start()
 
     def _prepare(self) -> None:
         """Put hooks of the present mode in force. Interpreted, a run is mostly the loop itself, so
@@ -191,10 +213,73 @@ class NodeEngine:
             self.mode.list_unit(mover, unit, ARRIVED)
             mover.hooks = old
 
+    def use_policy(self, policy: Policy) -> None:
+        """Let a policy say who comes first, while all workers run (see `steering`)."""
+        with self._choosing:
+            self.check()
+            if self._steering is not None and self._steering.error is None:
+                self._steering.swap(policy)
+                return
+            self._steering = self._new_steering(policy)
+            self._update_steering()
+            self._steering.start()
+
+    def _new_steering(self, policy: Policy) -> Steering:
+        """A control thread, and the scheduler that goes by what it says."""
+        from .features import NodeFeatures, look_at
+        from .schedulers.priority import Priority
+        from .steering import Steering
+
+        @contextmanager
+        def seeing() -> Iterator[Callable[[int], int]]:
+            with self.hosts.engine_entered():
+                yield self.mode.of(look_at)
+
+        def give_up() -> None:
+            with self._choosing, suppress(EngineError):  # it may be closed
+                if self._steering is steering:
+                    self.use(Near(MOST_UNITS, self.workers))
+
+        scheduler = Priority(MOST_UNITS, self.workers)
+        self.use(scheduler)
+        tables = self.table.address, self._states.address
+        steering = Steering(
+            policy, scheduler, lambda queries: NodeFeatures(queries, *tables), seeing, give_up
+        )
+        return steering
+
+    def _update_steering(self) -> None:
+        """Let the policy know which queries there are. Hold `_choosing`."""
+        if self._steering is not None:
+            with self._lock:
+                queries = dict.fromkeys(self._queries.values())
+            self._steering.update([query.scheduled for query in queries])
+
+    def scheduling(self) -> str:
+        """Who says who comes first."""
+        steering = self._steering
+        return "the default" if steering is None else steering.said()
+
     def suspend(self, workers: int) -> None:
         """Let only so many workers run; the others give back what they have begun, and sleep."""
         with self.hosts.engine_entered():
             self.mode.let_work(self._record, max(1, min(workers, self.workers)))
+
+    @property
+    def active(self) -> int:
+        """Workers that are not suspended."""
+        return int(self._record.active)
+
+    def _running(self) -> int:
+        """Workers that run, also those that are suspended as soon as their unit lets them."""
+        held = [worker.held != NO_UNIT for worker in self._workers[self.active :]]
+        return self.active + sum(held)
+
+    def _rows_read(self) -> dict[Query, int]:
+        """Rows that sources have given so far, by query."""
+        with self._lock:
+            queries = dict.fromkeys(self._queries.values())
+        return {query: query.rows_read() for query in queries}
 
     @property
     def is_warm(self) -> bool:
@@ -219,6 +304,9 @@ class NodeEngine:
         with self._lock:
             self._closed = True
             queries = set(self._queries.values())
+        for control in (self._elastic, self._steering):
+            if control is not None:
+                control.stop()
         for query in queries:
             query.fail(EngineError("the engine was closed"))
         for query in queries:
@@ -240,11 +328,17 @@ class NodeEngine:
     # ---- queries -----------------------------------------------------------------------------
 
     def query(
-        self, plan: Plan, capacity: int, budget: int | None = None, idle: int | None = None
+        self,
+        plan: Plan,
+        capacity: int,
+        budget: int | None = None,
+        idle: int | None = None,
+        priority: float | None = None,
     ) -> Query:
         """A query for this engine; it begins when it is run. idle: in microseconds."""
         self.check()
-        return Query(self, plan, capacity, budget, None if idle is None else max(1, 1000 * idle))
+        patience = None if idle is None else max(1, 1000 * idle)
+        return Query(self, plan, capacity, budget, patience, priority)
 
     def refuse(self) -> None:
         """Take no more queries."""
@@ -297,6 +391,12 @@ class NodeEngine:
                         target=self._warm, name="headrace-warming", daemon=True
                     )
                     self._warming.start()
+        if query.priority is not None and self._steering is None:
+            from headrace.control.policies.user_priority import user_priority
+
+            self.use_policy(user_priority(PATIENCE))
+        with self._choosing:
+            self._update_steering()
 
     def remove(
         self, query: Query, operators: dict[int, Operator], memory: Memory, kept: Any
@@ -316,6 +416,9 @@ class NodeEngine:
                 self._queries.pop(number, None)
                 self._timed_numbers.discard(number)
             self._tell_timed()
+        with self._choosing:  # from now on no policy looks at its units
+            self._update_steering()
+        with self._lock:
             remains = Remains(operators, memory, kept)
             self._graveyard.append(remains)
         deadline = time.monotonic() + HOME_SECONDS
@@ -408,6 +511,8 @@ class NodeEngine:
         """Let the workers go over to the compiled loop, as soon as there is one."""
         if not loop().await_machine_code(lambda: self._closed):
             return
+        for hook in self._scheduler.hooks:  # while the workers work
+            hook.load(int)
         with self._swapping:
             self._go_over()
 
@@ -452,12 +557,16 @@ class OwnEngine:
         workers: int | None = None,
         memory: int | None = None,
         idle: int | None = None,
+        policy: Policy | None = None,
+        priority: float | None = None,
+        elastic: bool = False,
     ) -> None:
-        self._engine = NodeEngine(workers, compiled)
-        self._query = self._engine.query(plan, capacity, memory, idle)
+        self._engine = NodeEngine(workers, compiled, policy=policy, elastic=elastic)
+        self._query = self._engine.query(plan, capacity, memory, idle, priority)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
         self.sample, self.owners = self._query.sample, self._query.owners
+        self.scheduling = self._query.scheduling
 
     def run(self, turn: Callable[[], bool]) -> bool:
         """See Query."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 from headrace.connect.delivery import Delivery
 from headrace.plan.nodes import Source
@@ -45,18 +47,29 @@ from .unit import (
 )
 from .worklist import reorder_figures
 
+if TYPE_CHECKING:
+    from .features import Scheduled
+
 TURN_SECONDS = 0.1
+_NUMBERS = count()
 
 
 class Query:
     """A plan that runs on an engine; `Engine.query` makes it."""
 
     def __init__(
-        self, engine: Any, plan: Plan, capacity: int, budget: int | None, idle: int | None = None
+        self,
+        engine: Any,
+        plan: Plan,
+        capacity: int,
+        budget: int | None,
+        idle: int | None = None,
+        priority: float | None = None,
     ) -> None:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
-        that brings nothing."""
+        that brings nothing. priority: for policies; more is first."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
+        self.priority, self.scheduling = priority, engine.scheduling
         self._mode: Mode = engine.mode
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
@@ -118,6 +131,14 @@ class Query:
         """What its units are, by number."""
         made = self._made  # another thread may be taking it away
         return {} if made is None else made.operators
+
+    @cached_property
+    def scheduled(self) -> Scheduled:
+        """As policies see it."""
+        from .features import Scheduled
+
+        units, capacity = self.operators.values(), self._graph.capacity
+        return Scheduled(next(_NUMBERS), units, self.priority or 0, self._latency, capacity)
 
     def _start(self, turn: Callable[[], bool]) -> None:
         """Compile, build, and begin to read, unless `turn` raises meanwhile."""
@@ -313,6 +334,10 @@ class Query:
             if self._made is None or self._sampling.is_stopped:
                 return []
             return take_samples(self.operators.values(), self._view, self._engine.let_go)
+
+    def rows_read(self) -> int:
+        """Rows that its sources have given so far."""
+        return sum(o.unit.rows_in for o in list(self.operators.values()) if o.kind == SOURCE)
 
     def latency(self) -> dict[str, Latencies]:
         """How long rows took from when they were due: all splits, and those that gave results;

@@ -11,7 +11,6 @@ from headrace.node.emit import find_block, give_mark, hand_on, has_places, let_g
 from headrace.node.port import MARKER, SPLIT
 from headrace.node.readers import borrow
 from headrace.node.splits import (
-    TIME_BYTES,
     ChannelFeed,
     MarkerClock,
     Request,
@@ -40,7 +39,14 @@ from headrace.node.unit import (
 )
 from headrace.stage.blocks.arrow import fill_block, lend_block
 from headrace.stage.blocks.layout import BlockRecord
-from headrace.stage.clock import FOREVER, NEVER, ClockRecord, observe_block, observe_column
+from headrace.stage.clock import (
+    FOREVER,
+    NEVER,
+    TIME_BYTES,
+    ClockRecord,
+    observe_block,
+    observe_column,
+)
 from headrace.stage.memory.atomics import cas, fetch_add, load_acquire, load_relaxed
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s

@@ -22,7 +22,14 @@ from headrace.node.ticks import now
 from headrace.node.unit import FAILED_TIME, FINISHED, GO_ON, HOST, MAIN, STARVED, Run
 from headrace.stage.blocks.arrow_text import FeedRecord
 from headrace.stage.blocks.layout import BlockRecord
-from headrace.stage.clock import FOREVER, NEVER, ChannelRecord, ClockRecord, time_range
+from headrace.stage.clock import (
+    FOREVER,
+    NEVER,
+    TIME_BYTES,
+    ChannelRecord,
+    ClockRecord,
+    time_range,
+)
 from headrace.stage.memory.atomics import (
     cas,
     fetch_add,
@@ -42,7 +49,6 @@ from headrace.stage.task import NOT_SELECTED, Task
 SPINS = 2000  # looks at a channel that another replica is claiming from; tens of microseconds
 SOON = 50_000  # ns after which a replica tries again that found all channels taken
 LATER = 1 << 62  # ns: when somebody tells
-TIME_BYTES = i64.size
 ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
 
 

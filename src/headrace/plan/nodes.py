@@ -18,10 +18,11 @@ from .site import Site
 from .windows.base import Window
 
 WATERMARK = f"{HIDDEN_PREFIX}watermark"  # the watermark of its channel just before a row
+TIME = f"{HIDDEN_PREFIX}time"  # the event time, where the source computes it
 KEY_HASH = f"{HIDDEN_PREFIX}hash"  # the hash of the key, behind an exchange
 PLACE = f"{HIDDEN_PREFIX}place"  # the place of a row among all that cross an exchange
 PANE = f"{HIDDEN_PREFIX}pane"  # the pane of its window that a row enters
-HIDDEN = (WATERMARK, KEY_HASH, PLACE, PANE)
+HIDDEN = (WATERMARK, TIME, KEY_HASH, PLACE, PANE)
 
 
 class OperatorClass(enum.Enum):
@@ -91,6 +92,11 @@ class Source(Node):
     clock: Clock | None = None
     predicate: Expression | None = None  # a hint: what later filters keep
     kind: ClassVar[str] = "source"
+
+    @property
+    def given(self) -> Schema:
+        """The columns that its connector gives."""
+        return visible(self.schema)
 
     def detail(self) -> str:
         said = str(self.connector)

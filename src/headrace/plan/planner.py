@@ -13,6 +13,7 @@ from .rewrites.filters import hint_sources, push_filters
 from .rewrites.naming import name_operators
 from .rewrites.owners import give_owners
 from .rewrites.pruning import prune_columns
+from .rewrites.times import reuse_times
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def plan(sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True) -> Pl
     roots = lift_operands(logical)
     roots = place_clocks(roots)
     roots = push_filters(roots)
+    roots = reuse_times(roots)
     roots = prune_columns(roots, sources=prune)
     roots = hint_sources(roots)
     roots = compute_columns(roots)

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from headrace.connect.parquet import ParquetSource
 from headrace.connect.spark_frame import CHANNEL, SparkFrame
-from headrace.plan.nodes import WATERMARK, Node, Source, transform
+from headrace.plan.nodes import Node, Source, transform
 from headrace.plan.planner import StagePlan
 
 from .arrow_map import map_in_arrow
@@ -98,7 +98,7 @@ class Frames:
 
 
 def _names(node: Source) -> list[str]:
-    return [name for name in node.schema.names if name != WATERMARK]
+    return list(node.given.names)
 
 
 def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:

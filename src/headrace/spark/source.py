@@ -21,7 +21,6 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from headrace.plan.errors import Unreachable
-from headrace.plan.nodes import WATERMARK
 from headrace.plan.planner import StagePlan
 
 from .batches import batch_of_task, may_try_again
@@ -225,7 +224,7 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Message]:
         label=shipment.labels[0],
         first_serial=task.split << SPLIT_SHIFT,
     )
-    names = [name for name in node.schema.names if name != WATERMARK]
+    names = list(node.given.names)
     skipped = getattr(node.connector, SKIPPED, None)
     reader = None
     try:

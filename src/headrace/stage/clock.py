@@ -18,7 +18,7 @@ from typing import Any
 from headrace.plan.errors import DataError
 from headrace.plan.expression_types import type_of
 from headrace.plan.expressions import Column
-from headrace.plan.nodes import WATERMARK, Project, Source
+from headrace.plan.nodes import TIME, WATERMARK, Project, Source
 from headrace.plan.schema import Field, Schema
 from headrace.plan.windows.base import FARTHEST
 
@@ -27,10 +27,12 @@ from .blocks.layout import BlockRecord
 from .failure import explain_failure
 from .generate.context import Chain
 from .kernel import Kernel
+from .memory.instructions import copy_bytes
 from .memory.records import array, compiled, flags, i64, i64s, interpreted, line, record
 from .row_watermarks import NEVER, clear_watermarks
 from .task import MAIN, window_start
 
+TIME_BYTES = i64.size
 FOREVER = (1 << 63) - 1  # the watermark of a channel that has ended
 
 
@@ -41,6 +43,7 @@ class ClockRecord:
     bound: i64
     column: i64  # of the block with the times
     target: i64  # of the source's block: the watermarks; -1: nobody wants them
+    kept: i64  # of the source's block: times that were computed; -1: nobody wants them
     exact: i64
     steady: i64
     farthest: i64  # times beyond it would overflow in windows
@@ -99,6 +102,14 @@ def surely_on_time(clock, low, high, after):
 
 
 @compiled
+def keep_times(column, data, valid, rows):
+    """Copy times into a column of a block."""
+    copy_bytes(column.data, data, rows * TIME_BYTES)
+    if valid != 0:
+        copy_bytes(column.valid, valid, rows)
+
+
+@compiled
 def observe_block(clock_address, channel_address, block_address, data, valid):
     """Write the watermarks of a block's rows, whose times (and their validity, or 0) lie at two
     addresses; gives the watermark after the last one."""
@@ -107,6 +118,8 @@ def observe_block(clock_address, channel_address, block_address, data, valid):
     low, high = time_range(data, valid, block.rows)
     if low <= high and (low < -clock.farthest or high > clock.farthest):
         raise OverflowError("an event time is out of range")
+    if clock.kept >= 0:
+        keep_times(block.columns[clock.kept], data, valid, block.rows)
     before = channel.largest
     channel.largest = max(before, high)
     reached = channel.largest
@@ -145,6 +158,7 @@ class SourceClock:
         record = self._record
         record.bound, record.exact, record.steady = clock.bound, clock.exact, clock.steady
         record.target = names.index(WATERMARK) if WATERMARK in names else -1
+        record.kept = names.index(TIME) if TIME in names else -1
         record.count = len(clock.windows)
         for k, window in enumerate(clock.windows):
             record.cells[2 * k], record.cells[2 * k + 1] = window.cells
@@ -228,8 +242,7 @@ class SourceClock:
 def time_chain(source: Source) -> Chain:
     """The event time of each row as a column of its own."""
     assert source.clock is not None
-    rows = Schema(tuple(f for f in source.schema if f.name != WATERMARK))
-    schema = Schema((Field("time", type_of(source.clock.time, rows)),))
+    schema = Schema((Field("time", type_of(source.clock.time, source.given)),))
     columns = (("time", source.clock.time),)
     site = source.clock.site
     node = Project((source,), schema, f"{source.name}.time", site=site, columns=columns)

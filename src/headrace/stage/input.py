@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.plan.nodes import WATERMARK, Node, Source
-from headrace.plan.schema import Schema
+from headrace.plan.nodes import Node, Source
 
 from .blocks.block import Block
 from .blocks.layout import Layout
@@ -29,10 +28,9 @@ class Input(Unit):
         super().__init__(node.name)
         self.node, self.capacity = node, capacity
         self.channels: dict[str, Channel] = {}
-        outside = Schema(tuple(f for f in node.schema if f.name != WATERMARK))
         source = node if isinstance(node, Source) else None
         self.layout = Layout.of(node.schema)
-        self.fed = Layout.of(outside) if source is not None else self.layout
+        self.fed = Layout.of(source.given) if source is not None else self.layout
         timed = source is not None and source.clock is not None
         self.clock = SourceClock(source, capacity, compiled) if source and timed else None
         self.sent = NEVER  # the watermark that its readers know

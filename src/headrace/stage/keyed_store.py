@@ -82,6 +82,7 @@ class KeyedStore:
         if slots > header.mask + 1 and header.count == 0:
             by_host(give_memory)(header.account, header.index)
             by_host(use_index)(header, slots)
+            header.limit = slots // by_host(slots_per_record)(slots)  # no more are expected
 
     def put_keys_beside_slots(self, keys: np.ndarray) -> None:
         """For a table that stays as it is: `keys` are those of its records, in order. A key is

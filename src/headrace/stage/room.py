@@ -8,17 +8,9 @@ that of a query has a limit.
 
 from __future__ import annotations
 
-import ctypes
-import sys
-
 from headrace.stage.memory.atomics import fetch_add
-from headrace.stage.memory.instructions import (
-    BYTES,
-    WORD,
-    copy_bytes,
-    intrinsic,
-    register_instruction,
-)
+from headrace.stage.memory.instructions import copy_bytes
+from headrace.stage.memory.pages import HUGE, HUGE_PAGE, advise
 from headrace.stage.memory.records import LINE, compiled, i32, i64, i64s, record
 from headrace.stage.ordering import COUNTERS
 from headrace.stage.panes import (
@@ -35,6 +27,7 @@ from headrace.stage.panes import (
 from headrace.stage.store import (
     CHUNK_BYTES,
     FIRST_SLOTS,
+    LARGE_SLOTS,
     NO_WINDOW,
     NOT_ORDERED,
     SLOT_BYTES,
@@ -54,13 +47,11 @@ from headrace.stage.strings.heap import (
 )
 from headrace.stage.task import Task
 
-HUGE_PAGE = 1 << 21
 HEAP_BYTES = 1 << 16  # of the first segment of a heap; the next ones are twice as large
 STRING_SLACK = 1 << 20  # bytes of strings that are not worth looking after
 MANY_RECORDS = 1 << 14  # of a window, from which on its chunks are large,
 WIDE_SHIFT = 12  # of so many records, as a power of two
 FIRST_ORDER = 256  # records that are sorted without asking for more room
-_HUGE_PAGES = 14  # MADV_HUGEPAGE
 
 
 @record
@@ -73,24 +64,6 @@ class Piece:
 
 
 PIECE, STORE, HEAP, NUMBER = Piece.size, Store.size, Heap.size, i32.size
-
-
-def advise_huge(address: int, count: int) -> None:
-    """Ask for huge pages: a table that is looked up at random has a page for every look."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(count), _HUGE_PAGES)
-
-
-def _emit_advice(context, b, address, count):
-    from llvmlite import ir
-
-    if sys.platform == "linux":
-        half = ir.IntType(32)
-        call = intrinsic(b, "madvise", half, BYTES, WORD, half)
-        b.call(call, [b.inttoptr(address, BYTES), count, half(_HUGE_PAGES)])
-
-
-register_instruction(advise_huge, 2, "none", _emit_advice)
 
 
 # ---- memory of the system ------------------------------------------------------------------
@@ -120,7 +93,8 @@ def take_memory(account, count, zeroed):
     piece.next = 0
     if count >= 2 * HUGE_PAGE:
         first = (address + HUGE_PAGE - 1) // HUGE_PAGE * HUGE_PAGE
-        advise_huge(first, (address + count - first) // HUGE_PAGE * HUGE_PAGE)
+        # a table that is looked up at random has a page for every look
+        advise(first, (address + count - first) // HUGE_PAGE * HUGE_PAGE, HUGE)
     return address
 
 
@@ -162,7 +136,8 @@ def start_store(store, entry_size, chunk_shift, keeps_text, account):
     store.changed_at = (entry_size << chunk_shift) + LINE // 2
     store.count, store.capacity, store.changes = 0, 0, 0
     store.chunks, store.directory, store.pieces = 0, 0, 0
-    store.index, store.old_index, store.heap, store.retired = 0, 0, 0, 0
+    store.index, store.old_index, store.past_index, store.next_index = 0, 0, 0, 0
+    store.growing, store.heap, store.retired = 0, 0, 0
     store.live_bytes, store.wanted, store.slot_keys, store.next = 0, 0, 0, 0
     store.given, store.sequence, store.sequence_room = NOT_ORDERED, 0, 0
     use_index(store, FIRST_SLOTS)
@@ -175,28 +150,38 @@ def start_store(store, entry_size, chunk_shift, keeps_text, account):
 @compiled
 def use_index(store, slots):
     """A new, empty index."""
-    store.index = take_memory(store.account, slots * SLOT_BYTES, 1)
-    store.mask = slots - 1
+    set_index(store, take_memory(store.account, slots * SLOT_BYTES, 1), slots)
+
+
+@compiled
+def set_index(store, index, slots):
+    """Use an index that is empty. The one after it is asked for early where it is large."""
+    store.index, store.mask = index, slots - 1
     store.limit = slots // slots_per_record(slots)
+    if 2 * slots >= LARGE_SLOTS:
+        store.limit -= store.limit // 4
 
 
 @compiled
 def grow_index(store):
-    """An index twice as large; slots move over step by step (`store.move_slots`)."""
-    if store.old_index != 0:
-        move_all(store)
-    old, mask = store.index, store.mask
-    use_index(store, 2 * (mask + 1))
-    give_memory(store.account, store.past_index)  # that one is empty
-    store.past_index = 0
-    store.old_index, store.old_mask, store.moved = old, mask, 0
+    """An index twice as large; slots move over step by step (`store.work_ahead`).
 
-
-@compiled
-def move_all(store):
-    """Only where inserts came too fast for the steps."""
-    while store.old_index != 0:
+    A large one is taken before it is needed: the system clears its pages when they are first used,
+    all of which a few rows would do.
+    """
+    old, slots = store.index, store.mask + 1
+    if store.next_index == 0:
+        store.next_index = take_memory(store.account, 2 * slots * SLOT_BYTES, 1)
+        if store.count < slots // slots_per_record(slots):
+            store.limit = slots // slots_per_record(slots)
+            store.touched, store.growing = 0, 1
+            return
+    while store.old_index != 0:  # inserts came too fast for the steps
         move_slots(store)
+    give_memory(store.account, store.past_index)  # that one is empty
+    store.past_index, store.old_index, store.old_mask, store.moved = 0, old, slots - 1, 0
+    set_index(store, store.next_index, 2 * slots)
+    store.next_index, store.growing = 0, 1
 
 
 @compiled
@@ -259,11 +244,13 @@ def free_store(store):
     give_memory(store.account, store.index)
     give_memory(store.account, store.old_index)
     give_memory(store.account, store.past_index)
+    give_memory(store.account, store.next_index)
     give_memory(store.account, store.sequence)
     free_heap(store, store.heap)
     free_heap(store, store.retired)
     store.pieces, store.chunks, store.directory, store.index, store.old_index = 0, 0, 0, 0, 0
-    store.past_index, store.heap, store.retired, store.sequence = 0, 0, 0, 0
+    store.past_index, store.next_index, store.growing = 0, 0, 0
+    store.heap, store.retired, store.sequence = 0, 0, 0
 
 
 @compiled

@@ -3,8 +3,8 @@
 Records lie dense, in order of arrival, in chunks that never move. An open-addressing index of
 one word per slot finds them: the record's number in the high half, the low half of the key's hash
 as a tag. The index grows step by step: a larger one is put beside the old one, and every insert
-moves a few slots over. What fills a store allocates nothing: it answers "need memory", and `room`
-makes some.
+moves a few slots over. Pages of large ones are touched, and given back, step by step, too. What
+fills a store allocates nothing: it answers "need memory", and `room` makes some.
 
 What depends on the layout of the key (find, insert) is generated: `generate/stores.py`.
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from .memory.atomics import fetch_add
 from .memory.instructions import clear_bytes, prefetch
+from .memory.pages import PAGE, UNUSED, advise
 from .memory.records import compiled, i32s, i64, i64s, line, record
 from .strings.heap import Heap, OverflowBlock, release_overflow
 from .strings.words import SHORT, byte_length, equal_words, keep_words
@@ -25,6 +26,10 @@ SLOT_BYTES = i64.size
 FIRST_SLOTS = 64
 SPARSE_SLOTS = 1 << 16  # up to so many, a quarter of the slots is used: few probes go wrong
 MOVED_PER_INSERT = 16  # at least 8, so that the old index is empty before the next one is due
+LARGE_SLOTS = 1 << 17  # of an index, from which on its pages are looked after
+TOUCHED_PER_INSERT = 256  # bytes of the next index: all within an eighth of the records
+GIVEN_PER_INSERT = 512  # bytes of the index before,
+GIVEN_BYTES = 1 << 20  # so many at a time
 NO_WINDOW = -(1 << 63)  # a store that is no open window
 NOT_ORDERED = -1
 CHUNK_BYTES = 1 << 24  # at most so much memory is taken at a time
@@ -77,7 +82,11 @@ class Store:
     account: i64  # fixed: the Account that its memory counts against; 0: none
     directory: i64  # chunks that there is room for in `chunks`
     pieces: i64  # the last Piece of chunks
-    past_index: i64  # an index that was moved; given back when the next one is made
+    growing: i64  # is there something to be done with every insert?
+    past_index: i64  # an index that was moved; given back when the next one is made,
+    given_back: i64  # and its pages before that: so many bytes
+    next_index: i64  # the one after this one; 0: it was not asked for yet
+    touched: i64  # bytes of it
     retired: i64  # a heap whose strings were copied to another one
     live_bytes: i64  # of strings, when they were last copied
 
@@ -168,8 +177,39 @@ def move_slots(store):
             put_slot(store.index, store.mask, slot & TAG, (slot >> NUMBER_SHIFT) - 1)
     store.moved = end
     if end > store.old_mask:
-        store.past_index = store.old_index
+        store.past_index, store.given_back = store.old_index, 0
         store.old_index = 0
+
+
+@compiled
+def work_ahead(store):
+    """A little of the work that growing takes, so that it never takes long at once."""
+    if store.old_index != 0:
+        move_slots(store)
+    elif store.past_index != 0 and store.given_back <= store.old_mask * SLOT_BYTES:
+        give_pages(store)
+    elif store.next_index != 0 and store.touched < 2 * (store.mask + 1) * SLOT_BYTES:
+        touch_pages(store)
+    else:
+        store.growing = 0
+
+
+@compiled
+def give_pages(store):
+    """Let the system have pages of the index before this one, now and then."""
+    store.given_back += GIVEN_PER_INSERT
+    if store.given_back % GIVEN_BYTES == 0:
+        first = store.past_index + store.given_back - GIVEN_BYTES
+        pages = (first + PAGE - 1) // PAGE * PAGE
+        advise(pages, GIVEN_BYTES - PAGE, UNUSED)
+
+
+@compiled
+def touch_pages(store):
+    """Let the system clear pages of the index after this one."""
+    if store.touched % PAGE == 0:
+        i64s(store.next_index)[store.touched // SLOT_BYTES] = 0
+    store.touched += TOUCHED_PER_INSERT
 
 
 @compiled
@@ -193,8 +233,8 @@ def add_number(store, key_hash):
     """Take the next record for a key that is not there; room has been checked. Gives its number."""
     number = store.count
     store.count = number + 1
-    if store.old_index != 0:
-        move_slots(store)
+    if store.growing != 0:
+        work_ahead(store)
     put_slot(store.index, store.mask, key_hash & TAG, number)
     return number
 
@@ -205,7 +245,7 @@ def clear_store(store):
     store.count = 0
     store.changes = 0
     if store.old_index != 0:
-        store.past_index = store.old_index
+        store.past_index, store.given_back = store.old_index, 0
         store.old_index = 0
     store.window, store.given = NO_WINDOW, NOT_ORDERED
     if store.heap != 0:

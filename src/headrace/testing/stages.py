@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.job import planned
-from headrace.plan.nodes import KEY_HASH, WATERMARK, Exchange, Received, Source
+from headrace.plan.nodes import KEY_HASH, Exchange, Received, Source
 from headrace.plan.planner import Plan, StagePlan
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.blocks.block import Block, scatter
@@ -140,7 +140,7 @@ class _Owners:
             for node in instances[0].plan.inputs:
                 if not isinstance(node, Source):
                     continue
-                names = [name for name in node.schema.names if name != WATERMARK]
+                names = list(node.given.names)
                 channels = list(node.connector.channels())
                 for number, channel in enumerate(channels):
                     instance = instances[number % len(instances)]

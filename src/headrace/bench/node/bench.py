@@ -33,6 +33,8 @@ class Settings:
     start_rows: int = first_result.ROWS
     starts: int = 5
     sleep_seconds: float = 5.0  # of a source that sleeps
+    graph_operators: int = 1_000  # of graphs of many
+    grown_keys: int = 10_000_000  # of a state that grows
 
     @classmethod
     def lasting(cls, seconds: float) -> Settings:
@@ -44,7 +46,7 @@ class Settings:
         """The smallest that measure anything: they show that all figures work, not how fast."""
         small = cls(seconds=0.2, rows=20_000, rounds=1, best_of=2, runs=2, queries=3)
         chains = replace(small, chain_rows=20_000, chain_lengths=(1, 2))
-        return replace(chains, starts=1, sleep_seconds=0.2)
+        return replace(chains, starts=1, sleep_seconds=0.2, grown_keys=20_000, graph_operators=20)
 
 
 @dataclass

@@ -32,6 +32,7 @@ SETTLE_SECONDS = 0.5  # in which rows that were due are worked off
 FEWEST_SAMPLES = 1_000
 HEAVY_MS = 10
 CALLS = 2  # of the source that sleeps
+GIVEN_EVERY = 1_000  # rows of a state that grows
 FACTOR, MODULUS = 16_807, 2_147_483_647  # of Park and Miller
 
 
@@ -155,8 +156,39 @@ class Sleeper:
         return bool(found == list(range(self._calls)))
 
 
+class Growing:
+    """A state that gets a new key with every row."""
+
+    def __init__(self, keys: int) -> None:
+        self._keys, self._results = keys, Results()
+
+        def seen(state: Any, key: int) -> Iterator[int]:
+            state.n += 1
+            if key % GIVEN_EVERY == 0:
+                yield state.n
+
+        rows = hr.read.memory({"key": np.arange(keys)}, name="growing").key_by("key")
+        counted = rows.process(seen, state={"n": int}, output="n")
+        self.output = counted.write.callback(self._results.take)
+
+    def has_begun(self, job: Any) -> bool:
+        """It has once it has rows."""
+        return job.progress().rows_in > 0
+
+    def is_right(self) -> bool:
+        """Every key was new."""
+        found = self._results.table(self.output)
+        wanted = np.arange(0, self._keys, GIVEN_EVERY)
+        same = np.array_equal(np.sort(found["key"].to_numpy()), wanted)
+        return same and bool((found["n"].to_numpy() == 1).all())
+
+
 def _beside(
-    bench: Bench, workers: int, warm_up: Callable[[], Other], made: Callable[[], Other]
+    bench: Bench,
+    workers: int,
+    warm_up: Callable[[], Other],
+    made: Callable[[], Other],
+    value: str = "p99",
 ) -> Found:
     """The light query alone, then for as long as the other one runs."""
     how = How(ENGINE, workers)
@@ -189,7 +221,7 @@ def _beside(
         "seconds": round(ended - began, 3),
         "by_the_engine_ms": engine,
     }
-    return Found(beside["p99"], correct, details, beside["samples"] >= FEWEST_SAMPLES)
+    return Found(beside[value], correct, details, beside["samples"] >= FEWEST_SAMPLES)
 
 
 def light_beside_heavy(bench: Bench) -> dict[str, Found]:
@@ -200,6 +232,13 @@ def light_beside_heavy(bench: Bench) -> dict[str, Found]:
         bench, workers, lambda: Heavy(workers, 1, workers), lambda: Heavy(rows, turns, workers)
     )
     return {"light_beside_heavy": found}
+
+
+def growing_state(bench: Bench) -> dict[str, Found]:
+    """The longest wait beside a state that grows, on one worker: what it takes to grow is short."""
+    keys = bench.settings.grown_keys
+    found = _beside(bench, 1, lambda: Growing(1), lambda: Growing(keys), "max")
+    return {"growing_state": found}
 
 
 def python_beside(bench: Bench) -> dict[str, Found]:

@@ -28,4 +28,4 @@ def estimated_time() -> Policy:
     >>> estimated_time().name
     'estimated_time'
     """
-    return Policy("estimated_time", priority, period=1e-3, batch=384)
+    return Policy("estimated_time", priority)

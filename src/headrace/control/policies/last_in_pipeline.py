@@ -33,4 +33,4 @@ def last_in_pipeline() -> Policy:
     >>> last_in_pipeline().name
     'last_in_pipeline'
     """
-    return Policy("last_in_pipeline", priority, eligible=eligible, period=1e-3, batch=384)
+    return Policy("last_in_pipeline", priority, eligible=eligible, period=1e-3)

@@ -155,7 +155,6 @@ def latency_optimized(
         eligible=eligibility,
         limit=lambda features: rows_to_process(features, least_rows),
         period=period,
-        batch=384,
     )
     if not adaptive:
         return policy

@@ -23,4 +23,4 @@ def least_recently_used() -> Policy:
     >>> least_recently_used().name
     'least_recently_used'
     """
-    return Policy("least_recently_used", priority, period=1e-3, batch=384)
+    return Policy("least_recently_used", priority)

@@ -47,4 +47,4 @@ def min_cost() -> Policy:
     >>> min_cost().name
     'min_cost'
     """
-    return Policy("min_cost", priority, period=1e-3, batch=384)
+    return Policy("min_cost", priority)

@@ -24,4 +24,4 @@ def min_latency() -> Policy:
     >>> min_latency().name
     'min_latency'
     """
-    return Policy("min_latency", priority, period=1e-3, batch=384)
+    return Policy("min_latency", priority)

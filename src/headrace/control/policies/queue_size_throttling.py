@@ -46,4 +46,4 @@ def queue_size_throttling(capacity: float = 10_000) -> Policy:
         sink = np.array([not behind for behind in features.graph.downstream])
         return np.asarray(sink | (features.output_queue < thresholds(features, capacity)))
 
-    return Policy("queue_size_throttling", priority, eligible=eligible, period=1e-3, batch=384)
+    return Policy("queue_size_throttling", priority, eligible=eligible, period=1e-3)

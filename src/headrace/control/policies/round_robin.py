@@ -21,10 +21,10 @@ def priority(features: Features) -> Floats:
     return -np.asarray((np.arange(count) - last - 1) % count, dtype=np.float64)
 
 
-def round_robin(batch: int = 384) -> Policy:
-    """The policy; a batch is one of Enjima's blocks (384 rows, §5.2).
+def round_robin() -> Policy:
+    """The policy.
 
     >>> round_robin().name
     'round_robin'
     """
-    return Policy("round_robin", priority, period=1e-3, batch=batch)
+    return Policy("round_robin", priority)

@@ -4,7 +4,8 @@
                      worker has just written what it reads; or AGAIN, its run ended here and it
                      goes on. 1: another worker could take it, wake one
     next_task(turn)  the number of a unit for this worker, or NO_UNIT; may set `turn.limit`, the
-                     rows of the run (0: as the engine bounds it)
+                     most rows of the run (0: as the engine bounds it), and `turn.more`: 1, another
+                     worker could take what it leaves, wake one
     on_done(turn)    `turn.unit` ran: `turn.rows`, `turn.ns`, and its answer
     has_work(turn)   1: `next_task` may find something. It never misses what was listed before:
                      after it a worker sleeps
@@ -64,6 +65,7 @@ class Turn:
     rows: i64
     ns: i64
     answer: i64
+    more: i64
 
 
 @record
@@ -213,13 +215,17 @@ def next_unit(worker):
     hooks = Hooks(worker.hooks)
     for _ in range(TRIES):
         turn = asked(worker, hooks)
-        turn.limit = 0
+        turn.limit, turn.more = 0, 0
         _, unit = call(hooks.next_task, turn.address)
         if unit == NO_UNIT:
             return NO_UNIT
+        limit = turn.limit
+        if turn.more == 1:
+            wake_one(Desk(worker.desk).lot)
         ours = claim(UnitState(engine.states)[unit])
         if ours and may_run(worker, engine, Unit(engine.units)[unit]):
-            worker.left = turn.limit if turn.limit > 0 else bound(engine, Unit(engine.units)[unit])
+            most = bound(engine, Unit(engine.units)[unit])
+            worker.left = min(limit, most) if limit > 0 else most
             return unit
     return NO_UNIT
 

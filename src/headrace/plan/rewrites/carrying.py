@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..expressions import Column
@@ -30,3 +31,19 @@ def carry(node: Node, inputs: tuple[Node, ...], carried: Field) -> Node:
             schema = type(node.schema)((*left, carried, *right))
             return replace(node, inputs=inputs, schema=schema)
     return replace(node, inputs=inputs, schema=inputs[0].schema)
+
+
+def only(node: Node, names: Sequence[str], reader: Node, side: int = 0) -> Node:
+    """A node cut to some columns, in this order, for an input of a reader; itself where it has
+    just these."""
+    if node.schema.names == tuple(names):
+        return node
+    return Project(
+        (node,),
+        node.schema.select(names),
+        f"{reader.name}.rows_{side + 1}" if side else f"{reader.name}.rows",
+        site=reader.site,
+        key=node.key,
+        time=node.time,
+        columns=tuple((name, Column(name)) for name in names),
+    )

@@ -26,7 +26,6 @@ from ..nodes import (
     Node,
     OnTime,
     Process,
-    Project,
     Sink,
     Source,
     TableJoin,
@@ -42,7 +41,7 @@ from ..nodes import (
 from ..schema import Field
 from ..types import int64
 from ..windows.base import Window
-from .carrying import carry
+from .carrying import carry, only
 
 CARRIED, PANED = Field(WATERMARK, int64), Field(PANE, int64)
 
@@ -77,7 +76,10 @@ def place_clocks(roots: Sequence[Node]) -> list[Node]:
                     aggregates=node.aggregates + _measures(node),
                 )
             case Sink() | MapBatches() | Filter() | TableJoin() | Union() if not carries:
-                sides = [_without_watermark(side, node, k) for k, side in enumerate(inputs)]
+                # rows as the user knows them, for a reader whose rows reach no window
+                sides = [
+                    only(side, visible(side.schema).names, node, k) for k, side in enumerate(inputs)
+                ]
                 return node.with_inputs(*sides)
             case _ if carries:
                 return carry(node, inputs, CARRIED)
@@ -102,22 +104,6 @@ def _measures(node: WindowAggregate) -> tuple[tuple[str, Aggregate], ...]:
     """What a kind of windows has to know of the times of rows, as aggregates."""
     time = Column(node.input.time or "")
     return tuple((name, Aggregate(kind, time)) for name, kind in node.window.measures)
-
-
-def _without_watermark(source: Node, reader: Node, side: int = 0) -> Node:
-    """Rows as the user knows them, for a reader whose rows reach no window."""
-    if WATERMARK not in source.schema:
-        return source
-    schema = visible(source.schema)
-    return Project(
-        (source,),
-        schema,
-        f"{reader.name}.rows_{side + 1}" if side else f"{reader.name}.rows",
-        site=reader.site,
-        key=source.key,
-        time=source.time,
-        columns=tuple((name, Column(name)) for name in schema.names),
-    )
 
 
 def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:

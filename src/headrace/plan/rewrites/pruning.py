@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..expressions import Column, columns_of
+from ..expressions import columns_of
 from ..nodes import (
     PANE,
     WATERMARK,
@@ -28,6 +28,7 @@ from ..nodes import (
     walk,
 )
 from ..schema import Field, Schema
+from .carrying import only
 
 
 def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
@@ -53,7 +54,7 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
             case Union():
                 # the sides may have kept different columns, for other readers
                 names = [n for n in node.schema.names if n in wanted] or node.schema.names[:1]
-                sides = tuple(_only(side, names, node, k) for k, side in enumerate(inputs))
+                sides = tuple(only(side, names, node, k) for k, side in enumerate(inputs))
                 return replace(node, inputs=sides, schema=sides[0].schema)
             case OnTime():
                 pane = Field(PANE, node.schema[PANE])
@@ -75,27 +76,12 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
     return transform(roots, change)
 
 
-def _only(node: Node, names: Sequence[str], reader: Node, k: int) -> Node:
-    """A node cut to some columns, in this order, where it has others."""
-    if node.schema.names == tuple(names):
-        return node
-    return Project(
-        (node,),
-        node.schema.select(names),
-        f"{reader.name}.side_{k + 1}",
-        site=reader.site,
-        key=node.key,
-        time=node.time,
-        columns=tuple((n, Column(n)) for n in names),
-    )
-
-
 def _pruned_source(node: Source, wanted: set[str]) -> Source:
     keep = set(wanted)
     if node.clock is not None:
         keep |= columns_of(node.clock.time)
     names = [n for n in node.schema.names if n in keep]
-    if not [n for n in names if n != WATERMARK]:  # rows must have some column to be counted by
+    if not [n for n in names if n in node.given]:  # rows must have some column to be counted by
         names.insert(0, node.schema.names[0])
     return replace(node, schema=node.schema.select(names))
 

@@ -95,7 +95,7 @@ class Assigned(Base):
                 states[thread].operators.append(unit)
                 self.assigned[unit] = thread
                 self._step[unit] = lowest
-                self._limit[unit], self._eligible[unit] = self.policy.batch, True
+                self._limit[unit], self._eligible[unit] = self.scheduling.batch, True
 
     # ---- the execution task, algorithm 1
 
@@ -103,10 +103,10 @@ class Assigned(Base):
         """Run the first operator that can, and its equals; back off; or meet the others."""
         state, simulation = self._state[worker], self.simulation
         if state.delayed:  # lines 19 to 23
-            self._run(state, state.delayed.pop(0), self.policy.batch)
+            self._run(state, state.delayed.pop(0), self.scheduling.batch)
             return
         while True:
-            over = simulation.now - state.entered > self.policy.period
+            over = simulation.now - state.entered > self.scheduling.period
             while state.place < len(state.operators) and not over:
                 unit = state.operators[state.place]
                 if state.best is not None and self._step[unit] > state.best:
@@ -120,7 +120,7 @@ class Assigned(Base):
                 self._meet(worker, state)
                 return
             if not state.ran:
-                left = state.entered + self.policy.period - simulation.now
+                left = state.entered + self.scheduling.period - simulation.now
                 worker.delay = min(2 * worker.delay or FIRST_DELAY, max(left, 0.0) + 1e-9)
                 state.restart()
                 simulation.sleep(worker, simulation.now + worker.delay)

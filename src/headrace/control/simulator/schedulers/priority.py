@@ -15,6 +15,8 @@ from ..threads import Worker
 from ..units import Unit
 from .base import Base
 
+EPOCH, BLOCK = 1e-3, 384  # seconds, and rows of one of Enjima's blocks (§5.2)
+
 
 class PriorityQueue(Base):
     """So many workers and a policy, whose period is the epoch.
@@ -32,7 +34,9 @@ class PriorityQueue(Base):
 
     def attach(self, simulation: Simulation) -> list[Worker]:
         """The workers, and the first epoch."""
-        self.scheduling = Scheduling(simulation, simulation.graph, self._policy)
+        self.scheduling = Scheduling(
+            simulation, simulation.graph, self._policy, period=EPOCH, batch=BLOCK
+        )
         simulation.at(0.0, self._epoch)
         return super().attach(simulation)
 
@@ -79,4 +83,4 @@ class PriorityQueue(Base):
         self.scheduling.adapt(range(len(simulation.graph)), simulation.now)
         for worker in simulation.workers:
             simulation.wake(worker)
-        simulation.at(simulation.now + self.scheduling.policy.period, self._epoch)
+        simulation.at(simulation.now + self.scheduling.period, self._epoch)
