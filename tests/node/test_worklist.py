@@ -419,3 +419,11 @@ def test_metrics_and_explain_say_how_it_is_shared():
     alone = hr.start(output, engine="node", workers=1, capacity=16, compiled=False)
     assert alone.await_termination(SECONDS)
     assert not any("reorder_seconds" in m for m in alone.metrics().values())
+
+
+@pytest.mark.parametrize("policy", ["min_latency", "queue_size_throttling"])
+def test_policies_see_the_units_of_an_operator_as_one(policy):
+    output = _written(ordered_rows(500)).write.collect()
+    job = hr.start(output, engine="node", workers=3, capacity=16, compiled=False, policy=policy)
+    assert job.await_termination(SECONDS), "it does not end"
+    assert output.result()["n"].to_pylist() == list(range(500))
