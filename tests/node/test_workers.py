@@ -12,6 +12,7 @@ from tests.choices import Seeded, choices
 from tests.counts import count
 from tests.naive import naive, rows_of
 from tests.node.schedulers import scheduled
+from tests.node.sizes import any_sizes
 from tests.pipelines import CAPACITIES, random_pipeline
 from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 
@@ -35,17 +36,7 @@ pytestmark = [
 
 def _run(outputs, choose, *, compiled):
     """Run with random sizes of everything."""
-    sizes = {
-        (building, "RING"): [1, 2, 16],
-        (building, "SPLIT_BLOCKS"): [1, 2, 8],
-        (building, "WINDOW"): [1, 2, 8],
-        (building, "PLACE_RING"): [1, 2, 4],
-        (engine, "OWNERS"): [1, 2, 7],
-        (engine, "INTERPRETED_RUN_NS"): [0, 20_000, 5_000_000],
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for (module, name), values in sizes.items():
-            patch.setattr(module, name, choose.pick(values))
+    with any_sizes(choose):
         job = hr.start(
             *outputs,
             engine="node",

@@ -8,6 +8,7 @@ from tests.choices import Seeded, choices
 from tests.counts import count
 from tests.node.explore import planted
 from tests.node.schedulers import scheduled
+from tests.node.sizes import any_sizes
 
 import headrace as hr
 from headrace.node import building, engine
@@ -259,17 +260,7 @@ def _random_steps(choose, stream):
 
 def run_with(choose, output, *, compiled):
     """Run it with random sizes of everything."""
-    sizes = {
-        (building, "RING"): [1, 2, 16],
-        (building, "WINDOW"): [1, 2, 8],
-        (building, "PLACE_RING"): [1, 2, 4],
-        (engine, "OWNERS"): [1, 2, 3],
-        (engine, "INTERPRETED_RUN_NS"): [0, 20_000, 1_000_000],
-        (engine, "RUN_NS"): [0, 1_000, 200_000],
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for (module, name), values in sizes.items():
-            patch.setattr(module, name, choose.pick(values))
+    with any_sizes(choose):
         job = hr.start(
             output,
             engine="node",
@@ -292,6 +283,28 @@ def compare(choose, *, compiled, most_rows):
     output = _random_steps(choose, ordered_rows(choose.number(1, most_rows))).write.collect()
     expected = sequential(output)
     run_with(choose, output, compiled=compiled)
+    assert output.result().equals(expected)
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_small_slices_are_copied_with_nulls_and_long_strings(workers):
+    """Values of all widths, each null now and then."""
+    n = hr.col("n")
+
+    def sometimes(value, k, type):
+        return hr.when(n % k != 0).then(value).otherwise(hr.lit(None, type))
+
+    stream = ordered_rows(300).with_columns(
+        text=sometimes(hr.col("s"), 2, hr.string),
+        wide=sometimes(n * 1000, 3, hr.int64),
+        narrow=sometimes((n % 100).cast(hr.int8), 5, hr.int8),
+        middle=sometimes(n.cast(hr.int32), 7, hr.int32),
+        real=sometimes(n / 7, 4, hr.float64),
+        flag=sometimes(n > 50, 6, bool),
+    )
+    output = stream.write.collect()
+    expected = sequential(output)
+    hr.run(output, engine="node", workers=workers, compiled=False, capacity=32)
     assert output.result().equals(expected)
 
 

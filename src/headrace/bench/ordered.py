@@ -7,7 +7,6 @@ by row and in order, with what NumPy computes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,28 +17,13 @@ import headrace as hr
 from . import report
 from .figure import Figure, Found, by_name
 from .harness import Run, in_turns
+from .operators import Bench, Settings
 from .queries import How, finish
 
 STEPS = 8_000  # of a row of `heavy`: about 10 µs
 ADDEND, MASK = 12_345, (1 << 31) - 1
 NUMBERS = 1_000  # that `heavy` begins with
 WINDOW = 1_000  # rows
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the user may choose. `rows` is None for the figure's own number."""
-
-    rows: int | None = None
-    repeat: int = 5
-    workers: int = 2
-
-
-@dataclass
-class Bench(report.Bench):
-    """What the measurements share."""
-
-    settings: Settings = field(default_factory=Settings)
 
 
 def heavy(n):  # type: ignore[no-untyped-def]  # compiled

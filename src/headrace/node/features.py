@@ -1,9 +1,9 @@
 """What policies are told about an engine: the features of its operators.
 
 Workers do nothing for it: the control thread looks at the counters that they write anyway, unit by
-unit, in one call of compiled code (`look_at`). Copies of an operator (replicas, owners, a crew) are
-one entry. Costs, selectivities and rates are those of windows of 50 ms (Enjima §4), all else is read
-when it is asked for. What is read while workers write it is true for a moment only.
+unit, in one call of compiled code (`look_at`). Copies of an operator (replicas, owners, crews) are
+one entry. Costs, selectivities and rates are those of windows of 50 ms (Enjima §4), all else is
+read when it is asked for. What is read while workers write it is true for a moment only.
 """
 
 from __future__ import annotations

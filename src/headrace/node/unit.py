@@ -16,6 +16,10 @@ A unit is what the plan made of an operator: its code, its inputs, its place in 
 was measured of it (`Unit`). What is under way, a slice on its way through the code into outputs, is
 a `Run`.
 
+Where several workers may run one operator at once, it has several units, a *crew*, which share its
+inputs and the way to its readers (`worklist`). Who announces one of them while it runs announces
+another one, too.
+
 **The contract.** `worker.run_unit` calls the function of a unit's kind, and nobody else does; one
 thread at a time has the unit (`claims.UnitState`), so everything here has one writer, but for what
 the query's control thread sets. A run never waits: it goes on until it lacks something, its rows
