@@ -308,6 +308,27 @@ def test_small_slices_are_copied_with_nulls_and_long_strings(workers):
     assert output.result().equals(expected)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_late_rows_stay_in_order(seed):
+    """They leave by an output of their own; marks come behind the rows of both."""
+    numbers = list(range(200))
+    source = hr.read.memory({"n": numbers, "t": numbers}).with_watermark("t", 0)
+    first = source.key_by("n").window(hr.tumbling(10)).agg(c=hr.count())
+    second = first.filter(hr.col("n") % 3 != 0).key_by("n").window(hr.tumbling(5)).agg(d=hr.count())
+    outputs = [second.write.collect(), second.late().write.collect()]
+    hr.run(*outputs, engine="thread", compiled=False)
+    expected = [output.result() for output in outputs]
+    assert expected[1].num_rows > 0
+    choose = Seeded(seed)
+    with any_sizes(choose):
+        options = {"workers": 3, "capacity": choose.pick([2, 16]), "fuse": "none"}
+        job = hr.start(*outputs, engine="node", compiled=False, **options)
+        assert job.await_termination(SECONDS), "it does not end"
+    shared = [name for name, found in job.metrics().items() if "reorder_seconds" in found]
+    assert any("on_time" in name for name in shared)
+    assert [output.result() for output in outputs] == expected
+
+
 @pytest.fixture
 def stalls(monkeypatch):
     """Kernels wait at random, so others overtake them."""
