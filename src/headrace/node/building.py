@@ -199,7 +199,7 @@ class Building:
             unit.edges, unit.edge_count = first.unit.edges, first.unit.edge_count
             unit.worklist, unit.crew, unit.peer = work.address, len(first.crew), peer.number
             for k in range(count):
-                given[k].count, given[k].ports = 1, self._words([0])
+                given[k].count, given[k].ports = 1, self._words([ports[k].address])
 
     def _appended(self, outs: list[Out]) -> int:
         """How rows of these outputs are copied."""
@@ -221,8 +221,8 @@ class Building:
     ) -> None:
         into.count, into.ports = len(ports), self._words([port.address for port in ports])
         if out.layout is not None:
-            # a source knows which of its blocks have no watermarks, so its pool is its own
-            # and one of a crew must not lack the blocks that others hold until its turn is over
+            # a source knows which of its blocks have no watermarks, so its pool is its own; one of
+            # a crew must never lack blocks that others hold until its turn is over, so it has one
             own = (operator.number, use) if operator.crew else None
             key = (out.layout, operator.replica, operator.stage, out.borrows, own)
             made = _Writers(out.layout, operator.name, out.borrows)
