@@ -671,6 +671,29 @@ def test_order_of_results(run):
     ]
 
 
+def _behind_an_exchange(rows):
+    """Rows in the order of their windows, each a key of its own."""
+    numbers = list(range(rows))
+    stream = hr.read.memory({"n": numbers, "t": numbers}).with_watermark("t", 0).key_by("n")
+    return stream.window(hr.tumbling(10)).agg(rows=hr.count())
+
+
+def test_order_on_several_workers(run):
+    def some(n):
+        for k in range(n % 7):
+            yield 10 * n + k
+
+    stream = _behind_an_exchange(200).flat_map(some, output="m", columns=["n"])
+    found = run(stream, engine="node", workers=3, capacity=16)
+    assert column(found, "m") == [10 * n + k for n in range(200) for k in range(n % 7)]
+
+
+def test_order_of_errors(run):
+    stream = _behind_an_exchange(20).with_columns(x=1 // ((col("n") - 7) * (col("n") - 8)))
+    with pytest.raises(ZeroDivisionError, match="7"):
+        run(stream, engine="node", workers=3, capacity=4)
+
+
 def test_duplicate_names_after_a_join(run):
     table = hr.table({"id": [1], "name": ["one"]})
     rows = hr.read.memory({"number": [1], "name": ["mine"]})
