@@ -12,6 +12,7 @@ from tests.choices import Seeded, choices
 from tests.counts import count
 from tests.naive import naive, rows_of
 from tests.node.schedulers import scheduled
+from tests.node.sizes import any_sizes
 from tests.pipelines import CAPACITIES, random_pipeline
 from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
 
@@ -35,21 +36,16 @@ pytestmark = [
 
 def _run(outputs, choose, *, compiled):
     """Run with random sizes of everything."""
-    before = building.RING, building.SPLIT_BLOCKS, engine.OWNERS, engine.INTERPRETED_RUN_NS
-    building.RING, building.SPLIT_BLOCKS = choose.pick([1, 2, 16]), choose.pick([1, 2, 8])
-    engine.OWNERS, engine.INTERPRETED_RUN_NS = choose.pick([1, 2, 7]), choose.pick([0, 5_000_000])
-    try:
+    with any_sizes(choose):
         job = hr.start(
             *outputs,
             engine="node",
-            workers=choose.number(1, 4),
+            workers=choose.number(1, 8),
             capacity=choose.pick(CAPACITIES),
             fuse=choose.pick(["auto", "none"]),
             compiled=compiled,
         )
         assert job.await_termination(SECONDS), "it does not end"
-    finally:
-        building.RING, building.SPLIT_BLOCKS, engine.OWNERS, engine.INTERPRETED_RUN_NS = before
 
 
 IN_CI = ("queue_size_throttling",)  # who reads comes last; "governed" goes through all of them

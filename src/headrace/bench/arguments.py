@@ -28,6 +28,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_node(kinds)
     _add_stage(kinds)
     _add_operators(kinds)
+    _add_ordered(kinds)
     _add_spark(kinds)
     _add_policies(kinds)
     _add_elastic(kinds)
@@ -94,6 +95,12 @@ def _known(what: str, names: Callable[[], Iterable[str]]) -> Callable[[str], lis
 
 def _stage_figures() -> Iterable[str]:
     from .stage import FIGURES
+
+    return FIGURES
+
+
+def _ordered_figures() -> Iterable[str]:
+    from .ordered import FIGURES
 
     return FIGURES
 
@@ -321,9 +328,28 @@ def _add_operators(kinds: Commands[argparse.ArgumentParser]) -> None:
     operators = _add_suite(
         kinds, "operators", says, what="figure", names=_operators_figures, command=_operators
     )
-    operators.add_argument("--rows", type=count, help="rows of each figure (default: its own)")
-    operators.add_argument("--repeat", type=count, default=5, help="timed rounds (default: 5)")
-    operators.add_argument("--workers", type=count, default=2, help="threads (default: 2)")
+    _add_rounds(operators)
+
+
+def _add_ordered(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = "several workers on one operator, rows in order"
+    ordered = _add_suite(
+        kinds, "ordered", says, what="figure", names=_ordered_figures, command=_ordered
+    )
+    _add_rounds(ordered)
+
+
+def _ordered(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from . import ordered
+
+    settings = ordered.Settings(options.rows, options.repeat, options.workers)
+    return ordered.run(options.only, settings=settings, **_shown(options))
+
+
+def _add_rounds(suite: argparse.ArgumentParser) -> None:
+    suite.add_argument("--rows", type=count, help="rows of each figure (default: its own)")
+    suite.add_argument("--repeat", type=count, default=5, help="timed rounds (default: 5)")
+    suite.add_argument("--workers", type=count, default=2, help="threads (default: 2)")
 
 
 def _operators(options: argparse.Namespace) -> list[dict[str, Any]]:

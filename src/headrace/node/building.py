@@ -16,6 +16,7 @@ from headrace.stage.blocks.layout import ColumnLayout, Layout
 from headrace.stage.clock import NEVER
 from headrace.stage.memory.calls import address_of
 
+from .appending import AppendedColumn, AppendedRows
 from .batches import GivenRows
 from .channels import Channels
 from .gathering import (
@@ -53,6 +54,7 @@ from .unit import (
     Run,
     Unit,
 )
+from .worklist import Worklist
 
 KINDS = {
     "flag": BYTES_1, "i8": BYTES_1, "i16": BYTES_2, "i32": BYTES_4, "i64": BYTES_8,
@@ -62,6 +64,8 @@ RING = 16  # descriptors in a port
 SOURCE_RING = 2  # of a source: what it has read waits in its channel, not behind a slow reader
 BLOCKS = 4  # of a pool, to begin with
 SPLIT_BLOCKS = 16  # of a split, at most
+WINDOW = 8  # slices of a reorder buffer for each unit of the operator, at least
+PLACE_RING = 4  # descriptors that a slice may leave there before it is its turn
 
 
 @dataclass(eq=False)
@@ -102,6 +106,9 @@ class Building:
         outs = self._ports()
         for operator in self.operators.values():
             self._operator(operator, outs[id(operator)])
+        for operator in self.operators.values():
+            if operator.crew and operator.crew[0] is operator:
+                self._crew(operator, outs[id(operator)])
         for writers in self._writers.values():
             self._pool(writers)
         for operator in self.operators.values():  # from now on a worker may run it
@@ -171,11 +178,53 @@ class Building:
         for k, (out, ports) in enumerate(zip(operator.outs, outs, strict=True)):
             self._output(operator, out, outputs[k], ports)
 
-    def _output(self, operator: Operator, out: Out, into: Any, ports: list[Any]) -> None:
+    def _crew(self, first: Operator, outs: list[list[Any]]) -> None:
+        """What the units of one operator share: its inputs, and the way to its readers."""
+        work, front, count = Worklist.allocate(), Run.allocate(), len(first.outs)
+        size = 1 << (WINDOW * len(first.crew) - 1).bit_length()
+        ports = [new_port(PLACE_RING) for _ in range(size * count)]
+        outputs = Output.allocate(count)
+        self._kept += [work, front, ports, outputs]
+        first.worklist = work
+        for k, (out, ports_behind) in enumerate(zip(first.outs, outs, strict=True)):
+            self._output(first, out, outputs[k], ports_behind, "sent")
+        work.front.run, work.front.watermark = front.address, NEVER
+        work.front.edges, work.front.edge_count = first.unit.edges, first.unit.edge_count
+        buffer = work.buffer
+        buffer.size, buffer.output_count, buffer.unit = size, count, first.number
+        buffer.ports = self._words([port.address for port in ports])
+        buffer.outputs, buffer.rows = outputs.address, self._appended(first.outs)
+        for mate, peer in zip(first.crew, [*first.crew[1:], first], strict=True):
+            unit, given = mate.unit, Output(mate.run.outputs)
+            unit.edges, unit.edge_count = first.unit.edges, first.unit.edge_count
+            unit.worklist, unit.crew, unit.peer = work.address, len(first.crew), peer.number
+            for k in range(count):
+                given[k].count, given[k].ports = 1, self._words([ports[k].address])
+
+    def _appended(self, outs: list[Out]) -> int:
+        """How rows of these outputs are copied."""
+        made = AppendedRows.allocate(len(outs))
+        self._kept.append(made)
+        for k, out in enumerate(outs):
+            assert out.layout is not None
+            layout = out.layout.columns
+            columns = AppendedColumn.allocate(max(len(layout), 1))
+            self._kept.append(columns)
+            made[k].count, made[k].columns = len(layout), columns.address
+            made[k].has_watermark = WATERMARK in out.layout.schema
+            for i, column in enumerate(layout):
+                columns[i].width, columns[i].is_text = column.width, column.kind == "view"
+        return made.address
+
+    def _output(
+        self, operator: Operator, out: Out, into: Any, ports: list[Any], use: str = ""
+    ) -> None:
         into.count, into.ports = len(ports), self._words([port.address for port in ports])
         if out.layout is not None:
-            # a source knows which of its blocks have no watermarks, so its pool is its own
-            key = (out.layout, operator.replica, operator.stage, out.borrows)
+            # a source knows which of its blocks have no watermarks, so its pool is its own; one of
+            # a crew must never lack blocks that others hold until its turn is over, so it has one
+            own = (operator.number, use) if operator.crew else None
+            key = (out.layout, operator.replica, operator.stage, out.borrows, own)
             made = _Writers(out.layout, operator.name, out.borrows)
             self._writers.setdefault(key, made).outputs.append((operator.number, into))
 

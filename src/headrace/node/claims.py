@@ -49,6 +49,12 @@ def announce(state):
 
 
 @compiled
+def is_running(state):
+    """Has a worker the unit? True only for a moment."""
+    return load_relaxed(state, "state") & RUNNING != 0
+
+
+@compiled
 def claim(state):
     """Take a unit that was listed and no longer is. False: another worker runs it, and will list
     it again."""

@@ -10,6 +10,7 @@ a split takes one place of the ring, however many runs it took to fill it.
 from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
+from headrace.node.free_list import NO_UNIT
 from headrace.node.growth import draw
 from headrace.node.pool import Pool, ask_for_blocks, wanted
 from headrace.node.port import (
@@ -65,12 +66,26 @@ def finish_mark(worker, port, slice):
         ready(worker, port.producer)
 
 
+@compiled
+def tell_reader(worker, port):
+    """There is something to read in a port. In a place of a reorder buffer it is read by whoever
+    sends next (`reorder`), and nobody is told."""
+    if port.consumer != NO_UNIT:
+        ready_near(worker, port.consumer)
+
+
 # ---- room ----------------------------------------------------------------------------------
 
 
 @compiled
 def has_places(worker, output):
     """Is there a place in every port? If not, their consumers will tell."""
+    return full_port(worker, output) == 0
+
+
+@compiled
+def full_port(worker, output):
+    """The address of a port without a place, whose consumer will tell; 0: all have one."""
     ports, count = i64s(output.ports), output.count
     for k in range(count):
         port = Port(ports[k])
@@ -79,8 +94,8 @@ def has_places(worker, output):
         if output.open != 0:
             seal(worker, output)  # it may be the slice that grows which has to leave
         if not want_room(port):
-            return False
-    return True
+            return port.address
+    return 0
 
 
 @compiled
@@ -91,7 +106,7 @@ def seal(worker, output):
     for k in range(count):
         port = Port(ports[k])
         close_rows(port)
-        ready_near(worker, port.consumer)
+        tell_reader(worker, port)
 
 
 @compiled
@@ -159,12 +174,14 @@ def grow(worker, output, rows):
         port = Port(ports[k])
         publish_rows(port, rows)
         if not is_hosted(worker, port.consumer):
-            ready_near(worker, port.consumer)
+            tell_reader(worker, port)
 
 
 @compiled
 def is_hosted(worker, unit):
     """Does a unit run on a thread of the host?"""
+    if unit == NO_UNIT:
+        return False
     return Unit(EngineRecord(worker.engine).units)[unit].hosted != 0
 
 
@@ -209,7 +226,7 @@ def hand_on(worker, output, block, first, last, limit, serial, due):
     for k in range(output.count):
         port = Port(ports[k])
         open_rows(port, block, first, last, limit, serial, due)
-        ready_near(worker, port.consumer)
+        tell_reader(worker, port)
 
 
 @compiled
@@ -223,8 +240,14 @@ def give_mark(worker, output, mark):
     ports = i64s(output.ports)
     for k in range(output.count):
         port = Port(ports[k])
-        push_mark(port, mark.kind, mark.serial, mark.value, mark.channel, mark.ended, mark.due)
-        ready_near(worker, port.consumer)
+        put_mark(port, mark)
+        tell_reader(worker, port)
+
+
+@compiled
+def put_mark(port, mark):
+    """A mark into a port; there is room."""
+    push_mark(port, mark.kind, mark.serial, mark.value, mark.channel, mark.ended, mark.due)
 
 
 @compiled

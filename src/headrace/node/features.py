@@ -1,9 +1,9 @@
 """What policies are told about an engine: the features of its operators.
 
 Workers do nothing for it: the control thread looks at the counters that they write anyway, unit by
-unit, in one call of compiled code (`look_at`). Copies of an operator (replicas, owners) are one
-entry. Costs, selectivities and rates are those of windows of 50 ms (Enjima §4), all else is read
-when it is asked for. What is read while workers write it is true for a moment only.
+unit, in one call of compiled code (`look_at`). Copies of an operator (replicas, owners, crews) are
+one entry. Costs, selectivities and rates are those of windows of 50 ms (Enjima §4), all else is
+read when it is asked for. What is read while workers write it is true for a moment only.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .port import ROWS, Port, pending
 from .splits import ChannelFeed, SplitRecord, SplitsRecord
 from .unit import GATHER, MERGE, PASS, READER, SOURCE, Edge, Output, Run, Unit
 from .unit import ROWS as IN_SPLIT
+from .worklist import Worklist
 
 WINDOW = 0.05  # seconds; Enjima §4
 UNKNOWN_COST = 1e-7  # seconds, of a row before the first one
@@ -152,11 +153,13 @@ def see_rows(sight, rows, due, moment):
 @compiled
 def see_outputs(unit, sight):
     """What was given, and how full the ports behind are."""
-    outputs = Output(Run(unit.run).outputs)
+    own = behind = Output(Run(unit.run).outputs)
+    if unit.worklist != 0:  # what it gives goes through the reorder buffer
+        behind = Output(Worklist(unit.worklist).buffer.outputs)
     sight.rows_out, sight.queued, sight.room = 0, 0, NO_ROOM_NEEDED
     for k in range(unit.output_count):
-        output = outputs[k]
-        sight.rows_out += output.rows
+        output = behind[k]
+        sight.rows_out += own[k].rows
         for place in range(output.count):
             port = Port(i64s(output.ports)[place])
             used = load_acquire(port, "tail") - load_acquire(port, "head")
@@ -183,7 +186,8 @@ class Counters:
         return np.asarray(added, np.float64)
 
     def each(self, name: str) -> Floats:
-        """Of rows that wait: once, though every owner has them in a port of its own."""
+        """Of rows that wait: once, though every owner has them in a port of its own, or those who
+        share them see the same port."""
         return self.sum(name) / self._owned
 
     def least(self, name: str) -> Floats:
@@ -266,7 +270,7 @@ class NodeFeatures:
         self._firsts = np.zeros(len(self.units), np.int64)
         self._firsts[starts] = 1
         self._sights = np.zeros((len(self.units), len(COLUMNS)), np.int64)
-        owned = [len(copies) if copies[0].groups is not None else 1 for copies in self._copies]
+        owned = [len(copies) if _read_the_same(copies) else 1 for copies in self._copies]
         self._counters = Counters(self._sights, starts, np.array(owned, np.float64))
         self._query = np.array([n for n, _, _ in entries], np.int64)
         self._capacity = np.array([q.capacity for q in queries], np.float64)[self._query]
@@ -356,6 +360,11 @@ class NodeFeatures:
     def _state_size(self) -> Floats:
         self._sees_state = True  # from the next look on
         return self._state
+
+
+def _read_the_same(copies: Sequence[Operator]) -> bool:
+    """Are they owners, or units that share a worklist?"""
+    return copies[0].groups is not None or bool(copies[0].crew)
 
 
 def _state_bytes(copies: Sequence[Operator]) -> int:

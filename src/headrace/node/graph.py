@@ -2,8 +2,10 @@
 
 The plan is cut at its exchanges. A stage that reads sources has no state of its own but partial
 results, so it is *replicated*: each replica has its own units for it, and only what crosses an
-exchange, or goes to a sink, is merged, in the order of the splits. A stage behind an exchange has
-one copy. Inside a stage, every chain of operators is a unit.
+exchange, or goes to a sink, is merged, in the order of the splits. A stage behind an exchange by
+key has a copy for each owner of key groups, any other one has one copy. Inside a copy of a stage,
+every chain of operators is a unit; where there is one copy, a chain without state has a *crew*, a
+unit for each worker, which share its rows (`worklist`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.plan.fusion import is_stateless
 from headrace.plan.nodes import Node, Sink, Source
 from headrace.plan.planner import Plan, StagePlan
 from headrace.stage.blocks.layout import Layout
@@ -52,11 +55,13 @@ class Operator:
     root: Node | None = None  # of a gathering: the exchange or sink that it is for
     groups: range | None = None  # of an owner: its key groups
     replica: int | None = None
+    crew: list[Operator] = field(default_factory=list)  # all units that share its rows, if several
     senders: list[Operator] = field(default_factory=list)  # one for each edge
     inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
     number: int = -1  # as workers and schedulers know it
     unit: Any = None  # the record,
     run: Any = None  # and what it has under way
+    worklist: Any = None  # of the first of a crew: what they share
     ports: list[Any] = field(default_factory=list)  # of its edges
 
     @property
@@ -172,6 +177,19 @@ class Graph:
             groups = first_group(replica, self.owners), first_group(replica + 1, self.owners)
             operator.groups = range(*groups)
         self._add(unit, operator)
+        if replica is None and self.replicas > 1 and is_stateless(unit.chain.nodes):
+            mates = range(1, self.replicas)
+            crew = [operator, *(self._place_mate(operator) for _ in mates)]
+            for mate in crew:
+                mate.crew = crew
+
+    def _place_mate(self, first: Operator) -> Operator:
+        """Another unit of an operator, with a kernel of its own."""
+        assert first.kernel_unit is not None
+        given = self.capacity, self.is_compiled, self._tables, self._account
+        unit = KernelUnit(first.kernel_unit.chain, *given)
+        outs = [Out(out.layout) for out in first.outs]
+        return self._add(unit, Operator(KERNEL, first.name, first.stage, outs, kernel_unit=unit))
 
     def place_readers(self, stage: int, polled: Sequence[bool]) -> None:
         """A unit for each channel of a stage that is to be polled; known when it starts."""

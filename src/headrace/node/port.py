@@ -29,7 +29,7 @@ from headrace.stage.memory.atomics import (
 )
 from headrace.stage.memory.records import array, compiled, i64, line, record
 
-ROWS, WATERMARK, END, MARKER, SPLIT, SETTLED, PROGRESS = range(7)
+ROWS, WATERMARK, END, MARKER, SPLIT, SETTLED, PROGRESS, DONE = range(8)
 
 
 @record
@@ -286,6 +286,13 @@ def room_wanted(port):
 
 
 # ---- for anybody ---------------------------------------------------------------------------
+
+
+@compiled
+def has_room_now(port):
+    """Is there a place, or was there one since the producer looked? Neither end is needed."""
+    tail = load_relaxed(port, "tail")
+    return tail - load_acquire(port, "head") < port.capacity
 
 
 @compiled

@@ -45,6 +45,7 @@ from .unit import (
     WRITE,
     Output,
 )
+from .worklist import reorder_figures
 
 if TYPE_CHECKING:
     from .features import Scheduled
@@ -392,6 +393,8 @@ def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
         kernel = operator.kernel
         made["late_rows"] = kernel.task.late
         made |= {"operators": [node.name for node in kernel.chain.nodes], **kernel.state_size()}
+    if operator.worklist is not None:
+        made |= reorder_figures(operator.worklist)
     if operator.kind != SOURCE:
         return {operator.name: made}
     return {

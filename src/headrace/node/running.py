@@ -31,6 +31,7 @@ from headrace.node.ticks import now
 from headrace.node.unit import (
     AGAIN,
     BLOCKED,
+    ENDING,
     FAILED,
     FINISHED,
     FIRING,
@@ -188,9 +189,18 @@ def begin_input(worker, unit):
         return GO_ON
     if worker.left <= 0:
         return MORE
-    slice, task = run.slice, Task(run.task)
+    slice = run.slice
     slice.last = min(slice.last, slice.first + worker.left)
     worker.left -= slice.last - slice.first
+    start_rows(unit)
+    return GO_ON
+
+
+@compiled
+def start_rows(unit):
+    """Prepare the kernel for the slice in work."""
+    run = Run(unit.run)
+    slice, task = run.slice, Task(run.task)
     if slice.serial != run.serial or task.places == 0:
         task.places = slice.serial * PLACES
     task.input = NodeBlock(slice.block).block.address
@@ -200,7 +210,6 @@ def begin_input(worker, unit):
     if unit.owned == 0:
         unit.rows_in += slice.last - slice.first
     run.phase, run.begun = ROWS, 0
-    return GO_ON
 
 
 @compiled
@@ -243,7 +252,6 @@ def run_rows(worker, unit):
     publish_all(worker, unit)
     if answer == CONSUMED:
         slice = run.slice
-        port = Port(Edge(unit.edges)[run.reading].port)
         if wanted == SAMPLE_WANTED:
             keep_sample(unit, slice, ns)
         if unit.owned != 0:
@@ -254,6 +262,10 @@ def run_rows(worker, unit):
         if unit.place_column >= 0:
             places = NodeBlock(slice.block).block.columns[unit.place_column]
             unit.place = i64s(places.data)[slice.last - 1]
+        if unit.worklist != 0:
+            run.phase = ENDING
+            return GO_ON
+        port = Port(Edge(unit.edges)[run.reading].port)
         finish_slice(worker, port, slice, slice.last - slice.first)
         run.phase = NEXT
         return GO_ON

@@ -16,6 +16,10 @@ A unit is what the plan made of an operator: its code, its inputs, its place in 
 was measured of it (`Unit`). What is under way, a slice on its way through the code into outputs, is
 a `Run`.
 
+Where several workers may run one operator at once, it has several units, a *crew*, which share its
+inputs and the way to its readers (`worklist`). Who announces one of them while it runs announces
+another one, too.
+
 **The contract.** `worker.run_unit` calls the function of a unit's kind, and nobody else does; one
 thread at a time has the unit (`claims.UnitState`), so everything here has one writer, but for what
 the query's control thread sets. A run never waits: it goes on until it lacks something, its rows
@@ -49,7 +53,7 @@ GO_ON = -1  # inside a run: it goes on
 MAIN, LATE = 0, 1  # outputs of a kernel
 
 # Run.phase
-NEXT, ROWS, FLUSHING, FIRING, MARKING = range(5)
+NEXT, ROWS, FLUSHING, FIRING, MARKING, ENDING, FAILING = range(7)
 
 # Unit.sampling
 NO_SAMPLE, SAMPLE_WANTED, SAMPLE_GIVEN = range(3)
@@ -110,6 +114,7 @@ class Run:
     serial: i64  # of the split in work,
     due: i64  # and when the oldest row of the slice in work was, in ns
     begun: i64  # the kernel has been called for the slice in work
+    ticket: i64  # the serial of the slice in work, where several units share an operator
     slice: Slice = line()
     mark: Mark = line()
 
@@ -135,6 +140,9 @@ class Unit:
     hosted: i64  # it runs on a thread of the host
     owned: i64  # its input has rows of other owners, too
     place_column: i64  # of an owner: the column of its input with the place; -1: none
+    worklist: i64  # of several units of one operator: address of what they share; 0: it is alone
+    crew: i64  # how many they are,
+    peer: i64  # and the number of the next one
     turn: i64 = line()  # the edge that is looked at first
     arrived: i64  # edges through which the mark of the split has come,
     least: i64  # and the least watermark that it brought

@@ -52,6 +52,7 @@ from headrace.node.unit import (
     STARVED,
     Unit,
 )
+from headrace.node.worklist import run_shared
 from headrace.stage.memory.atomics import (
     load_acquire,
     load_relaxed,
@@ -74,7 +75,7 @@ OLD_COSTS = 3  # parts of four that the cost of a row keeps of what it was befor
 def run_unit(worker, unit):
     """One run of a unit."""
     if unit.kind == KERNEL:
-        return run_kernel(worker, unit)
+        return run_kernel(worker, unit) if unit.worklist == 0 else run_shared(worker, unit)
     if unit.kind == SOURCE:
         return run_source(worker, unit)
     if unit.kind == MERGE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .by_column import ArrowColumns
-from .fusion import chains
+from .fusion import chains, is_stateless
 from .nodes import Exchange, Node, OperatorClass, Received, WindowAggregate, consumers, walk
 from .planner import Plan, StagePlan
 from .schema import Schema
@@ -103,7 +103,7 @@ def explain_plan(plan: Plan, *, owned: bool = False) -> str:
         f'Stages (fuse="{plan.fuse}")',
     ]
     for stage in plan.owned_stages() if owned else plan.stages():
-        parts.extend(_stage_lines(stage))
+        parts.extend(_stage_lines(stage, owned))
     return "\n".join(parts)
 
 
@@ -119,12 +119,22 @@ def _copies(stage: StagePlan) -> str:
     return "one copy: its rows have an order, and no key to share them by"
 
 
-def _stage_lines(stage: StagePlan) -> list[str]:
+def _degree(stage: StagePlan, chain: Sequence[Node]) -> str:
+    """On how many workers a kernel of a stage with one copy may run at once."""
+    if stage.is_replicated or stage.is_owned:
+        return ""
+    if is_stateless(chain):
+        return ", on any number of workers at once, its rows in order"
+    return ", on one worker at a time"
+
+
+def _stage_lines(stage: StagePlan, owned: bool) -> list[str]:
     lines = [f"stage {stage.number}, {_copies(stage)}"]
     for node in stage.inputs:
         lines.append(f"  in      {node.name}: {node.detail()}")
     for chain in chains(stage.roots, stage.fuse):
-        lines.append(f"  kernel  {' -> '.join(node.name for node in chain)}")
+        degree = _degree(stage, chain) if owned else ""
+        lines.append(f"  kernel  {' -> '.join(node.name for node in chain)}{degree}")
     for node in walk(stage.roots):
         if isinstance(node, ArrowColumns):
             lines.append(f"  columns {node.name}: {node.detail()}")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .expressions import RowPlace
 from .nodes import (
     Filter,
     FlatMap,
     Late,
     Node,
     OnTime,
+    OperatorClass,
     Project,
+    Running,
+    Source,
     TableJoin,
     WindowAggregate,
     consumers,
     walk,
 )
 
+FUSED = Filter | Project | TableJoin | FlatMap | OnTime | WindowAggregate | Running
 MOST_TABLES = 16  # static tables joined in one chain
 MOST_STEPS = 32  # operators of one chain: longer kernels take long to compile and gain nothing
 
@@ -25,16 +30,19 @@ def chains(roots: Sequence[Node], fuse: str = "auto") -> list[tuple[Node, ...]]:
     """The operators that kernels run, in chains, each after those that feed it.
 
     A chain has one input. In it stand filters, projections and static joins, at most one function
-    that yields rows, and at its end perhaps a window. `fuse="none"` makes every operator a chain.
+    that yields rows, and at its end perhaps a window or running aggregates. `fuse="none"` makes
+    every operator a chain.
     """
     readers = consumers(roots)
+    replicated = any(isinstance(node, Source) for node in walk(roots))
     made: dict[int, list[Node]] = {}  # id of the last node of a chain -> the chain
     for node in walk(roots):
-        if not isinstance(node, Filter | Project | TableJoin | FlatMap | OnTime | WindowAggregate):
+        if not isinstance(node, FUSED):
             continue
         chain = made.get(id(node.input)) if fuse == "auto" else None
         others = [r for r in readers.get(id(node.input), ()) if not isinstance(r, Late)]
-        if chain is not None and len(others) == 1 and _joins(chain, node):
+        alone = _numbers_rows(node) and not replicated  # so several workers may run the others
+        if chain is not None and not alone and len(others) == 1 and _joins(chain, node):
             del made[id(node.input)]
             made[id(node)] = [*chain, node]
         else:
@@ -42,17 +50,29 @@ def chains(roots: Sequence[Node], fuse: str = "auto") -> list[tuple[Node, ...]]:
     return [tuple(chain) for chain in made.values()]
 
 
+def is_stateless(chain: Sequence[Node]) -> bool:
+    """May any number of workers run a chain at once? Its rows are worked on one by one, so it only
+    matters that what they become is given in order (Ordered §1.1)."""
+    classes = {node.operator_class for node in chain}
+    return classes == {OperatorClass.STATELESS} and not any(map(_numbers_rows, chain))
+
+
+def _numbers_rows(node: Node) -> bool:
+    """Does an operator count the rows that it gives? So it must have them in order."""
+    return isinstance(node, Project) and any(isinstance(made, RowPlace) for _, made in node.columns)
+
+
 def _joins(chain: Sequence[Node], node: Node) -> bool:
     """May an operator go on with a chain?"""
     last = chain[-1]
-    if isinstance(last, WindowAggregate):
+    if isinstance(last, WindowAggregate | Running):
         return False
     if len(chain) >= MOST_STEPS and not isinstance(node, WindowAggregate):
         return False
     if isinstance(last, OnTime):
         return isinstance(node, WindowAggregate)
     yields = any(isinstance(each, FlatMap) for each in chain)
-    if isinstance(node, FlatMap | OnTime):
+    if isinstance(node, FlatMap | OnTime | Running):
         return not yields
     if isinstance(node, WindowAggregate):
         return False

@@ -24,7 +24,7 @@ nothing; they look after they have listed a unit, and list it again where there 
 
 from __future__ import annotations
 
-from headrace.node.claims import UnitState, announce, claim, release_listed
+from headrace.node.claims import UnitState, announce, claim, is_running, release_listed
 from headrace.node.free_list import NO_UNIT
 from headrace.node.parking import Lot, wake_one
 from headrace.node.permits import NOBODY, Permits, take_permit, wait_for_permit
@@ -173,19 +173,38 @@ def tell(worker, desk, known, unit, how):
 @compiled
 def ready(worker, unit):
     """A unit may have something to do."""
-    states = UnitState(EngineRecord(worker.engine).states)
-    listed = announce(states[unit])
-    if listed:
-        list_unit(worker, unit, ARRIVED)
+    listed = announce_one(worker, unit)
+    if listed != NO_UNIT:
+        list_unit(worker, listed, ARRIVED)
 
 
 @compiled
 def ready_near(worker, unit):
     """The same for a unit that reads what this worker has just written."""
-    states = UnitState(EngineRecord(worker.engine).states)
+    listed = announce_one(worker, unit)
+    if listed != NO_UNIT:
+        list_unit(worker, listed, NEAR)
+
+
+@compiled
+def announce_one(worker, unit):
+    """Announce a unit; while it runs, also another one of its operator, if there is one that does
+    not. Gives the one that has to be listed, or NO_UNIT."""
+    engine = EngineRecord(worker.engine)
+    states, units = UnitState(engine.states), Unit(engine.units)
     listed = announce(states[unit])
     if listed:
-        list_unit(worker, unit, NEAR)
+        return unit
+    one = unit
+    for _ in range(units[unit].crew - 1):
+        busy = is_running(states[one])
+        if not busy:
+            return NO_UNIT  # it is listed, and will look
+        one = units[one].peer
+        listed = announce(states[one])
+        if listed:
+            return one
+    return NO_UNIT
 
 
 @compiled

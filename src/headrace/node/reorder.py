@@ -1,0 +1,189 @@
+"""The reorder buffer of an operator that several workers run (Ordered, fig. 4).
+
+What a slice becomes goes into the place of the slice's serial, and is sent in the order of the
+serials. Nobody waits for one who is sending: who has put something in tries to set the flag; who
+has set it sends all that is there in turn, clears it, and looks once more, since who came meanwhile
+has left.
+
+It differs from the figure in three ways. A place is a small port, since a slice may become many
+blocks: those of the slice in turn pass through, those of others wait, and where the port is full
+their maker is held up until its turn. A slice is claimed only when its serial is inside the buffer
+(`in_window`), so that putting never fails. And sending stops where a reader's port is full; who
+makes room has one of the operator's units run, which goes on with it.
+
+Marks have serials of their own, so they pass in order with the rows around them. DONE ends the
+output of a slice, and goes no further.
+"""
+
+from __future__ import annotations
+
+from headrace.node.appending import AppendedRows, append
+from headrace.node.emit import finish_mark, finish_slice, full_port, give_mark, hand_on, keep_mark
+from headrace.node.port import DONE, Mark, Port, Slice, has_room_now, peek, pending, room_wanted
+from headrace.node.port import ROWS as ROW_SLICE
+from headrace.node.schedulers.hooks import ready
+from headrace.node.ticks import now
+from headrace.node.unit import MAIN, Output
+from headrace.stage.memory.atomics import exchange, load_acquire, load_relaxed, store_release
+from headrace.stage.memory.records import compiled, i64, i64s, line, record
+
+SENT, NOTHING, FULL = range(3)  # how sending went: all of a serial, all that was there, no room
+
+
+@record
+class ReorderBuffer:
+    """The buffer. What is not said otherwise is written by who has the flag."""
+
+    next: i64 = line()  # the serial in turn
+    sending: i64 = line()  # the flag; written by everybody
+    awaited: i64 = line()  # a claim waits for `next` to move; written by everybody
+    lacks: i64 = line()  # the port without room that sending waits for; 0: none
+    waited: i64  # ns that slices lay here that were done
+    size: i64 = line()  # fixed: of serials, a power of two
+    output_count: i64  # fixed
+    ports: i64  # fixed: address of the addresses of the ports, one for each output of each place
+    outputs: i64  # fixed: address of the Outputs, where all is sent to,
+    rows: i64  # fixed: and of the AppendedRows of each
+    unit: i64  # fixed: the number of one of the operator's units
+    slice: Slice = line()
+    mark: Mark = line()
+
+
+@compiled
+def place_of(buffer, serial, output):
+    """The port for what a slice gives to an output."""
+    place = serial & (buffer.size - 1)
+    return Port(i64s(buffer.ports)[place * buffer.output_count + output])
+
+
+# ---- before a claim ------------------------------------------------------------------------
+
+
+@compiled
+def in_window(buffer, serial):
+    """Is there a place for this serial: is what had it before sent?"""
+    return serial - load_acquire(buffer, "next") < buffer.size
+
+
+@compiled
+def await_window(buffer, serial):
+    """Say that a claim waits; is there a place after all? If not, who sends will tell."""
+    exchange(buffer, "awaited", 1)  # an update: either who sends sees it, or we see `next`
+    return in_window(buffer, serial)
+
+
+@compiled
+def await_turn(buffer, serial):
+    """Is all sent that comes before this serial? If not, who sends will tell its unit."""
+    if load_acquire(buffer, "next") == serial:
+        return True
+    exchange(place_of(buffer, serial, MAIN), "wants_room", 1)  # likewise
+    return load_acquire(buffer, "next") == serial
+
+
+# ---- sending -------------------------------------------------------------------------------
+
+
+@compiled
+def send(worker, buffer):
+    """Send what is there, in order, unless somebody else does."""
+    while True:
+        taken = exchange(buffer, "sending", 1)
+        if taken != 0:
+            return  # who has the flag looks again when it is cleared
+        send_in_order(worker, buffer)
+        lacks = buffer.lacks
+        exchange(buffer, "sending", 0)  # an update: it sees what those have put in who came
+        if not can_go_on(buffer, lacks):
+            return
+
+
+@compiled
+def can_go_on(buffer, lacks):
+    """Has something come, or was room made, since sending has stopped? By anybody."""
+    if lacks != 0:
+        return has_room_now(Port(lacks))
+    serial = load_acquire(buffer, "next")
+    for k in range(buffer.output_count):
+        if pending(place_of(buffer, serial, k)) > 0:
+            return True
+    return False
+
+
+@compiled
+def send_in_order(worker, buffer):
+    """Send until something is missing."""
+    buffer.lacks = 0
+    serial = load_relaxed(buffer, "next")
+    while True:
+        how = send_serial(worker, buffer, serial)
+        if how != SENT:
+            return
+        serial += 1
+        store_release(buffer, "next", serial)
+        turn = place_of(buffer, serial, MAIN)
+        if room_wanted(turn):  # it waits for its turn
+            ready(worker, turn.producer)
+        if exchange(buffer, "awaited", 0) != 0:
+            ready(worker, buffer.unit)
+
+
+@compiled
+def send_serial(worker, buffer, serial):
+    """What is there of a serial. Its mark, behind all rows of all outputs, comes last."""
+    how = send_rows(worker, buffer, serial, MAIN)
+    if how == FULL:
+        return FULL
+    at_mark = how == SENT
+    for k in range(1, buffer.output_count):
+        how = send_rows(worker, buffer, serial, k)
+        if how == FULL:
+            return FULL
+    return send_mark(worker, buffer, serial) if at_mark else NOTHING
+
+
+@compiled
+def send_rows(worker, buffer, serial, k):
+    """The rows for an output: SENT if a mark is next."""
+    port, slice, output = place_of(buffer, serial, k), buffer.slice, Output(buffer.outputs)[k]
+    while peek(port, slice):
+        if slice.kind != ROW_SLICE:
+            return SENT
+        rows = slice.last - slice.first
+        if rows > 0:
+            rows = append(worker, output, AppendedRows(buffer.rows)[k], slice)
+        if rows == 0 and slice.first < slice.last:
+            buffer.lacks = full_port(worker, output)
+            if buffer.lacks != 0:
+                return FULL
+            rows = pass_slice(worker, output, slice)
+        finish_slice(worker, port, slice, rows)
+    return NOTHING
+
+
+@compiled
+def pass_slice(worker, output, slice):
+    """Hand on a slice as it is; gives how many rows it has."""
+    output.open = 0  # what was appended before grows no more
+    first, last = slice.first, slice.last
+    hand_on(worker, output, slice.block, first, last, last, slice.serial, slice.due)
+    return last - first
+
+
+@compiled
+def send_mark(worker, buffer, serial):
+    """The mark at the end of a serial, to all outputs."""
+    port, slice, outputs = place_of(buffer, serial, MAIN), buffer.slice, Output(buffer.outputs)
+    peek(port, slice)
+    if slice.kind == DONE:
+        buffer.waited += now() - Mark(slice.mark).value
+    else:
+        for k in range(buffer.output_count):
+            buffer.lacks = full_port(worker, outputs[k])
+            if buffer.lacks != 0:
+                return FULL
+        keep_mark(buffer.mark, slice)
+        for k in range(buffer.output_count):
+            give_mark(worker, outputs[k], buffer.mark)
+    finish_mark(worker, port, slice)
+    return SENT

@@ -1,0 +1,207 @@
+"""Several workers on one operator without state (Ordered §1.1, §3): its worklist.
+
+Each has a unit of its own, with its own task and output blocks, and takes the next rows from the
+ports that they all read. A claim seals: who has the flag cuts off a slice, as many rows as take
+about the time of a run, and gives it the next serial, so serials are in the order of arrival. What
+becomes of it goes through the reorder buffer (`reorder`), in that order; so do marks, each with a
+serial of its own. An error is reported when all before it is sent: the first in order is the one.
+
+Nobody waits for the flag, either: who has it looks again when it is cleared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.node.emit import finish_slice, has_places, let_go, put_mark, seal
+from headrace.node.port import DONE, Port, pending
+from headrace.node.readers import retain
+from headrace.node.reorder import (
+    ReorderBuffer,
+    await_turn,
+    await_window,
+    in_window,
+    place_of,
+    send,
+)
+from headrace.node.running import at_rows, next_input, run_rows, start_rows
+from headrace.node.schedulers.hooks import COST_UNIT, ready
+from headrace.node.ticks import now
+from headrace.node.unit import (
+    BLOCKED,
+    ENDING,
+    FAILING,
+    FINISHED,
+    GO_ON,
+    HOST,
+    MAIN,
+    MARKING,
+    MORE,
+    NEXT,
+    ROWS,
+    STARVED,
+    Edge,
+    Output,
+    Run,
+    Unit,
+    is_cancelled,
+)
+from headrace.stage.memory.atomics import exchange, load_relaxed
+from headrace.stage.memory.records import compiled, i64, i64s, line, record
+
+HELP_NS = 20_000  # of work: what is left is worth another worker
+
+
+@record
+class Worklist:
+    """What the units of an operator share. What is not said otherwise is written by who has the
+    flag."""
+
+    sealing: i64 = line()  # the flag; written by everybody
+    serial: i64 = line()  # of the next slice or mark
+    most: i64  # serials that were under way at once
+    front: Unit = line()  # stands for them all where rows and marks come in; nobody runs it
+    buffer: ReorderBuffer = line()
+
+
+@compiled
+def run_shared(worker, unit):
+    """A run of one of the units of an operator: as `run_kernel`, on its own slices."""
+    run, work = Run(unit.run), Worklist(unit.worklist)
+    while True:
+        if is_cancelled(unit):
+            return FINISHED
+        if run.phase == NEXT:
+            answer = claim_slice(worker, unit, work)
+        elif run.phase == ROWS:
+            answer = run_rows(worker, unit)
+            if answer == HOST:
+                run.phase, answer = FAILING, GO_ON
+        elif run.phase == ENDING:
+            answer = end_slice(worker, unit)
+        else:
+            answer = fail_in_turn(run, work.buffer)
+        send(worker, work.buffer)
+        if answer != GO_ON:
+            return answer
+
+
+# ---- claims --------------------------------------------------------------------------------
+
+
+@compiled
+def claim_slice(worker, unit, work):
+    """Take the next rows, or let the next mark pass."""
+    if worker.left <= 0:
+        return MORE
+    while True:
+        taken = exchange(work, "sealing", 1)
+        if taken != 0:
+            return STARVED  # who has the flag looks again when it is cleared
+        answer = seal_next(worker, unit, work)
+        serial = work.serial
+        exchange(work, "sealing", 0)  # an update: it sees what those saw who came
+        left = rows_left(work)
+        if answer == GO_ON:
+            if left * unit.cost >= HELP_NS * COST_UNIT or (unit.cost == 0 and left > 0):
+                ready(worker, unit.peer)
+            return GO_ON
+        if left == 0 or not in_window(work.buffer, serial):
+            return answer
+
+
+@compiled
+def rows_left(work):
+    """Rows and marks that nobody has taken. By anybody."""
+    edges, count = Edge(work.front.edges), 0
+    for k in range(work.front.edge_count):
+        count += max(0, pending(Port(edges[k].port)))
+    return count
+
+
+@compiled
+def seal_next(worker, unit, work):
+    """Give the next rows or the next mark a serial, by who has the flag."""
+    front, buffer = work.front, work.buffer
+    if not in_window(buffer, work.serial) and not await_window(buffer, work.serial):
+        return BLOCKED
+    ahead = Run(front.run)
+    while True:
+        if next_input(front) < 0:
+            return STARVED
+        if at_rows(worker, front):
+            seal_rows(worker, unit, work)
+            return GO_ON
+        if ahead.phase == MARKING:
+            ahead.phase = NEXT
+            put_mark(place_of(buffer, next_serial(work), MAIN), ahead.mark)
+            return GO_ON
+
+
+@compiled
+def next_serial(work):
+    """The next serial, which is inside the reorder buffer."""
+    serial = work.serial
+    work.serial = serial + 1
+    sent = load_relaxed(work.buffer, "next")
+    work.most = max(work.most, work.serial - sent)
+    return serial
+
+
+@compiled
+def seal_rows(worker, unit, work):
+    """Cut off a slice that is now this unit's, and let its outputs be the place of its serial."""
+    run, ahead = Run(unit.run), Run(work.front.run)
+    serial, peeked, slice = next_serial(work), ahead.slice, run.slice
+    rows = min(peeked.last - peeked.first, worker.left)
+    worker.left -= rows
+    slice.block, slice.serial, slice.due = peeked.block, peeked.serial, peeked.due
+    slice.first, slice.last = peeked.first, peeked.first + rows
+    retain(slice.block, 1)
+    finish_slice(worker, Port(Edge(work.front.edges)[ahead.reading].port), peeked, rows)
+    run.reading, run.ticket = ahead.reading, serial
+    for k in range(unit.output_count):
+        port = place_of(work.buffer, serial, k)
+        port.producer = unit.number
+        i64s(Output(run.outputs)[k].ports)[0] = port.address
+    start_rows(unit)
+
+
+# ---- the end of a slice --------------------------------------------------------------------
+
+
+@compiled
+def end_slice(worker, unit):
+    """All that a slice becomes is in its place, and so its end."""
+    run = Run(unit.run)
+    outputs = Output(run.outputs)
+    if not has_places(worker, outputs[MAIN]):
+        return BLOCKED
+    for k in range(unit.output_count):
+        if outputs[k].open != 0:
+            seal(worker, outputs[k])
+    run.mark.kind, run.mark.value = DONE, now()
+    put_mark(Port(i64s(outputs[MAIN].ports)[0]), run.mark)
+    let_go(worker, run.slice.block)
+    run.phase = NEXT
+    return GO_ON
+
+
+@compiled
+def fail_in_turn(run, buffer):
+    """A row has failed: that is said when all before it is sent."""
+    return HOST if await_turn(buffer, run.ticket) else BLOCKED
+
+
+def reorder_figures(work: Any) -> dict[str, float]:
+    """How long slices that were done lay in the reorder buffer, in all; how many are under way or
+    lie there, and how many were at most.
+
+    >>> reorder_figures(Worklist.allocate())
+    {'reorder_seconds': 0.0, 'reordering': 0, 'reordering_most': 0}
+    """
+    return {
+        "reorder_seconds": work.buffer.waited / 1e9,
+        "reordering": work.serial - work.buffer.next,
+        "reordering_most": work.most,
+    }
