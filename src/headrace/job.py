@@ -212,7 +212,7 @@ class _Options:
 
         if self._compiled:
             loop()  # before the compiler is loaded here
-        from .node.engine import OwnEngine
+        from .node.own_engine import OwnEngine
 
         return OwnEngine(made, self._capacity, self._compiled, **self._given)
 

@@ -212,11 +212,11 @@ def test_memory_stays_until_the_unit_is_home(where, gate):
         assert gate.entered.wait(SECONDS)
         assert job.cancel(SOON)
         inside = engine._engine
-        (remains,) = inside._graveyard
+        (remains,) = inside._graveyard.remains
         assert not remains.memory.closed and remains.memory.bytes > 0
         assert engine.submit(words(ROWS).write.null()).await_termination(SECONDS)
         gate.opened.set()
-        assert reached(lambda: not inside._graveyard)
+        assert reached(lambda: not inside._graveyard.remains)
         assert remains.memory.closed and seen and seen[0] > 0
 
 
@@ -229,7 +229,7 @@ def test_a_kernel_in_a_long_run_keeps_its_memory():
         light = words(ROWS).write.collect()
         assert engine.submit(light).await_termination(SECONDS)
         assert sum(light.result()["n"].to_pylist()) == ROWS // 2
-        assert reached(lambda: not engine._engine._graveyard)
+        assert reached(lambda: not engine._engine._graveyard.remains)
 
 
 # ---- close -------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 import psutil
 
@@ -24,20 +24,32 @@ PERIOD = 0.1  # seconds
 JOIN_SECONDS = 0.2
 
 
+class Reading(Protocol):
+    """A query."""
+
+    def rows_read(self) -> int:
+        """Rows that its sources have given so far."""
+
+
+class Workers(Protocol):
+    """The engine: all its workers, those that run (also those that were asked to stop and cannot
+    yet), and its queries."""
+
+    @property
+    def workers(self) -> int: ...
+    @property
+    def running(self) -> int: ...
+    @property
+    def queries(self) -> Sequence[Reading]: ...
+    def suspend(self, workers: int) -> None:
+        """Let only so many run."""
+
+
 class Elastic:
     """A thread that lets more or fewer workers run, from `start` to `stop`."""
 
-    def __init__(
-        self,
-        most: int,
-        rows_read: Callable[[], Mapping[Any, int]],
-        running: Callable[[], int],
-        let_work: Callable[[int], None],
-    ) -> None:
-        """rows_read: so far, of each query. running: workers that run, also those that were asked
-        to stop and cannot yet. let_work: let so many run."""
-        self._controller = Elasticity(most)
-        self._rows_read, self._running, self._let_work = rows_read, running, let_work
+    def __init__(self, engine: Workers) -> None:
+        self._engine, self._controller = engine, Elasticity(engine.workers)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="headrace-elastic", daemon=True)
 
@@ -48,7 +60,7 @@ class Elastic:
 
     def start(self) -> None:
         """Begin with the least level."""
-        self._let_work(self.level)
+        self._engine.suspend(self.level)
         self._thread.start()
 
     def stop(self) -> None:
@@ -58,10 +70,10 @@ class Elastic:
             self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
-        before, began = dict(self._rows_read()), time.monotonic()
+        before, began = self._rows_read(), time.monotonic()
         psutil.cpu_percent()  # the next one counts from here
         while not self._over.wait(PERIOD):
-            now, moment = dict(self._rows_read()), time.monotonic()
+            now, moment = self._rows_read(), time.monotonic()
             cpu = psutil.cpu_percent() / 100
             rows = sum(max(0, count - before.get(query, 0)) for query, count in now.items())
             rate = rows / (moment - began)
@@ -69,8 +81,11 @@ class Elastic:
                 self.note(rate, cpu)
             before, began = now, moment
 
+    def _rows_read(self) -> dict[Reading, int]:
+        return {query: query.rows_read() for query in self._engine.queries}
+
     def note(self, rate: float, cpu: float) -> None:
         """A period is over: rows read in a second, and the part of the machine that was used."""
         level = self.level
-        if self._controller.update(rate, cpu, self._running()) != level:
-            self._let_work(self.level)
+        if self._controller.update(rate, cpu, self._engine.running) != level:
+            self._engine.suspend(self.level)

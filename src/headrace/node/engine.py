@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from .claims import IDLE, UnitState
 from .elastic import Elastic
 from .free_list import NO_UNIT, new_free_list
 from .graph import Operator
+from .graveyard import Graveyard, Remains
 from .hosts import Hosts
 from .loop import loop
 from .memory import BlockPool, Memory
@@ -54,9 +54,6 @@ SCHEDULER: Any = Near
 CONTROL = -1  # the number of the control thread; those of host threads are below
 CLOSE_SECONDS = 0.4  # that `close` waits for threads, in all; most end at once
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
-HOME_SECONDS = 0.2  # that the end of a query waits for its units; most come home at once
-TIDY_SECONDS = 0.05  # between two looks at the graveyard, where there is something in it
-PATIENCE = 1.0  # seconds of waiting that make a query more important by one, without a policy
 
 
 class EngineError(HeadraceError):
@@ -66,15 +63,6 @@ class EngineError(HeadraceError):
 def _mode(compiled: bool) -> Mode:
     """Interpreted; or compiled, as soon as the loop's machine code is there."""
     return Mode(compiled and loop().is_there, compiles=compiled)
-
-
-@dataclass(eq=False)
-class Remains:
-    """What the units of a query that has ended may still use."""
-
-    operators: dict[int, Operator]  # by number
-    memory: Memory
-    kept: Any
 
 
 class NodeEngine:
@@ -129,8 +117,7 @@ class NodeEngine:
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
         self.hosts = Hosts(self.mode, self._worker, self._serve, self.close)
-        self._graveyard: list[Remains] = []
-        self._tidying: threading.Thread | None = None
+        self._graveyard = Graveyard(self._are_home, self._free)
         self._closed = False
         self._warming: threading.Thread | None = None
         self._steering: Steering | None = None
@@ -139,10 +126,7 @@ class NodeEngine:
         self._telling = threading.Lock()  # the present one about queries
         if policy is not None:
             self.use_policy(policy)
-        self._elastic: Elastic | None = None
-        if elastic:
-            self._elastic = Elastic(self.workers, self._rows_read, self._running, self.suspend)
-            self._elastic.start()
+        self._elastic = Elastic(self) if elastic else None
 
     def _prepare(self) -> None:
         """Put hooks of the present mode in force. Interpreted, a run is mostly the loop itself, so
@@ -258,9 +242,7 @@ class NodeEngine:
         """Let the policy know which queries there are; nobody looks at others any more."""
         with self._telling:
             if self._steering is not None:
-                with self._lock:
-                    queries = dict.fromkeys(self._queries.values())
-                self._steering.update([query.scheduled for query in queries])
+                self._steering.update([query.scheduled for query in self.queries])
 
     def scheduling(self) -> str:
         """Who says who comes first."""
@@ -277,16 +259,16 @@ class NodeEngine:
         """Workers that are not suspended."""
         return int(self._record.active)
 
-    def _running(self) -> int:
+    @property
+    def running(self) -> int:
         """Workers that run, also those that are suspended as soon as their unit lets them."""
-        held = [worker.held != NO_UNIT for worker in self._workers[self.active :]]
-        return self.active + sum(held)
+        return self.active + sum(w.held != NO_UNIT for w in self._workers[self.active :])
 
-    def _rows_read(self) -> dict[Query, int]:
-        """Rows that sources have given so far, by query."""
+    @property
+    def queries(self) -> list[Query]:
+        """Those that run."""
         with self._lock:
-            queries = dict.fromkeys(self._queries.values())
-        return {query: query.rows_read() for query in queries}
+            return list(dict.fromkeys(self._queries.values()))
 
     @property
     def is_warm(self) -> bool:
@@ -325,7 +307,7 @@ class NodeEngine:
         for thread in (*self._threads, self._warming):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(left())
-        self.tidy()
+        self._graveyard.tidy()
 
     def leave(self) -> None:
         """Nobody will need this engine any more: its threads end soon. Takes no lock and waits for
@@ -399,9 +381,9 @@ class NodeEngine:
                     )
                     self._warming.start()
         if query.priority is not None and self._steering is None:
-            from headrace.control.policies.user_priority import user_priority
+            from .steering import important_first
 
-            self.use_policy(user_priority(PATIENCE))
+            self.use_policy(important_first())
         self._tell_steering()
 
     def remove(
@@ -423,53 +405,20 @@ class NodeEngine:
                 self._timed_numbers.discard(number)
             self._tell_timed()
         self._tell_steering()  # from now on no policy looks at its units
-        with self._lock:
-            remains = Remains(operators, memory, kept)
-            self._graveyard.append(remains)
-        deadline = time.monotonic() + HOME_SECONDS
-        while self.tidy() and remains in self._graveyard:
-            if time.monotonic() > deadline:
-                self._tidy_later()
-                return
-            time.sleep(0.0005)
+        self._graveyard.bury(Remains(operators, memory, kept))
 
-    def _tidy_later(self) -> None:
-        with self._lock:
-            if self._graveyard and self._tidying is None:
-                name = "headrace-graveyard"
-                self._tidying = threading.Thread(target=self._keep_tidy, name=name, daemon=True)
-                self._tidying.start()
-
-    def _keep_tidy(self) -> None:
-        while True:
-            self.tidy()
-            with self._lock:
-                if not self._graveyard:
-                    self._tidying = None
-                    return
-            time.sleep(TIDY_SECONDS)
-
-    def tidy(self) -> bool:
-        """Free what the units that have come home since have used; is anything left?"""
-        with self._lock:
-            waiting = list(self._graveyard)
-        for remains in waiting:
-            if self._are_home(remains.operators) and self._are_home(remains.operators):
-                with self._lock:
-                    if remains not in self._graveyard:
-                        continue
-                    self._graveyard.remove(remains)
-                for operator in remains.operators.values():
-                    # a worker may be about to wake it, if it is timed
-                    operator.unit.query = self._nobody.address
-                    operator.unit.run = self._no_run.address
-                remains.memory.close()
-                self.give_numbers(remains.operators)
-        return bool(self._graveyard)
+    def _free(self, remains: Remains) -> None:
+        """Nobody can use these units any more."""
+        for operator in remains.operators.values():
+            # a worker may be about to wake it, if it is timed
+            operator.unit.query = self._nobody.address
+            operator.unit.run = self._no_run.address
+        remains.memory.close()
+        self.give_numbers(remains.operators)
 
     def _are_home(self, numbers: Iterable[int]) -> bool:
-        """Is no unit claimed or listed? Asked twice: one may make another ready that was looked at
-        before. In a closed engine a unit is also home when no thread is left to run it."""
+        """Is no unit claimed or listed? In a closed engine a unit is also home when no thread is
+        left to run it."""
         gone = self._closed and not any(thread.is_alive() for thread in self._threads)
         hosts_gone = self._closed and not self.hosts.are_alive
         return all(
@@ -511,6 +460,8 @@ class NodeEngine:
         ]
         for thread in self._threads:
             thread.start()
+        if self._elastic is not None:
+            self._elastic.start()
 
     def _warm(self) -> None:
         """Let the workers go over to the compiled loop, as soon as there is one."""
@@ -548,32 +499,3 @@ class NodeEngine:
         query = self._queries.get(unit)
         if query is not None:
             query.serve(unit)
-
-
-class OwnEngine:
-    """One query on an engine of its own, which ends with it."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        capacity: int,
-        compiled: bool = True,
-        *,
-        workers: int | None = None,
-        memory: int | None = None,
-        idle: int | None = None,
-        policy: Policy | None = None,
-        priority: float | None = None,
-        elastic: bool = False,
-    ) -> None:
-        self._engine = NodeEngine(workers, compiled, policy=policy, elastic=elastic)
-        self._query = self._engine.query(plan, capacity, memory, idle, priority)
-        self.sources, self.sinks = self._query.sources, self._query.sinks
-        self.metrics, self.latency = self._query.metrics, self._query.latency
-        self.sample, self.owners = self._query.sample, self._query.owners
-        self.scheduling = self._query.scheduling
-
-    def run(self, turn: Callable[[], bool]) -> bool:
-        """See Query."""
-        with self._engine:
-            return self._query.run(turn)

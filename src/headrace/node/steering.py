@@ -27,6 +27,7 @@ import numpy as np
 
 from headrace.control import Policy, PolicyError
 from headrace.control.compiling import Priorities
+from headrace.control.policies.user_priority import user_priority
 from headrace.control.scheduling import Scheduling
 
 from .features import NodeFeatures, Scheduled
@@ -37,6 +38,12 @@ BATCH = 0  # rows of a run: as the engine bounds it
 SHARE = 0.02  # of a core, at the most
 LONGEST_PAUSE = 0.05  # seconds, where nothing runs
 JOIN_SECONDS = 0.2
+PATIENCE = 1.0  # seconds of waiting that make a query more important by one
+
+
+def important_first() -> Policy:
+    """The policy of an engine that has none, once a query has a priority."""
+    return user_priority(PATIENCE)
 
 
 class PolicyWarning(UserWarning):
