@@ -223,15 +223,15 @@ def finish_light(worker, port, slice):
 
 
 @compiled
-def pending_light(port):
-    """For `port.pending`."""
+def more_light(port):
+    """For `port.has_more`."""
     head = load_relaxed(port, "head")
-    return load_relaxed(port, "tail") - head
+    return load_acquire(port, "tail") > head
 
 
 LIGHT = {
     "push_mark": put_light, "peek": peek_light, "finish_mark": finish_light,
-    "pending": pending_light,
+    "has_more": more_light,
 }  # fmt: skip
 
 
