@@ -29,12 +29,14 @@ from tests import naive_functions as functions
 
 from headrace.plan import expressions as e
 from headrace.plan import nodes as n
+from headrace.plan.build_chosen import KEPT
 from headrace.plan.expression_types import type_of
 from headrace.plan.nodes import walk
 from headrace.plan.schema import Schema
 from headrace.plan.types import DataType, timestamp
 from headrace.plan.windows import base as w
 from headrace.plan.windows.calendar import Calendar
+from headrace.plan.windows.interval import Interval
 from headrace.plan.windows.session import Session
 from headrace.plan.windows.sliding import Sliding
 from headrace.plan.windows.tumbling import Tumbling
@@ -111,6 +113,10 @@ class Naive:
                 for row, watermark in given:
                     made = {c: evaluate(x, row.__getitem__, schema) for c, x in node.columns}
                     yield made, watermark
+            case n.Limit():
+                yield from _kept(given[: node.rows])
+            case n.Dedup():
+                yield from _kept(_without_repeated(node, given))
             case n.Process():
                 yield from _process(node, given)
             case n.FlatMap():
@@ -119,10 +125,14 @@ class Naive:
                         yield made, watermark
             case n.TableJoin():
                 yield from _join(node, given)
+            case n.WindowJoin():
+                yield from _stream_join(node, _split_late(node, given)[0])
             case n.WindowAggregate():
                 on_time, late = _split_late(node, given)
                 self._late[id(node)] = late
                 yield from _aggregate(node, on_time)
+            case n.Running():
+                yield from _running(node, given)
             case n.Late():
                 yield from self._late[id(node.input)]
             case n.MapBatches():
@@ -144,7 +154,7 @@ class Naive:
                     continue
                 yield row, None if largest is None else largest - clock.bound
                 time = _value_at(clock.input, clock.column, source, row)
-                if time is not None:
+                if time is not None and (clock.latest is None or time <= clock.latest):
                     largest = time if largest is None else max(largest, time)
 
 
@@ -212,6 +222,30 @@ def _process(node: n.Process, given: list[Timed]) -> Iterator[Timed]:
             yield made, watermark
 
 
+def _kept(given: Sequence[Timed]) -> Iterator[Timed]:
+    """Rows with the column that `limit` and `dedup` add, which is dropped behind them."""
+    for row, watermark in given:
+        yield {**row, KEPT: True}, watermark
+
+
+def _without_repeated(node: n.Dedup, given: list[Timed]) -> list[Timed]:
+    last: dict[Any, Row] = {}
+    kept = []
+    for row, watermark in given:
+        before = last.get(key_of(row, node.key))
+        if node.within is None:
+            repeats = before is not None
+        elif row[node.time] is None:
+            kept.append((row, watermark))
+            continue
+        else:
+            repeats = before and abs(row[node.time] - before[node.time]) < node.within
+        if not repeats:
+            last[key_of(row, node.key)] = row
+            kept.append((row, watermark))
+    return kept
+
+
 def _join(node: n.TableJoin, given: list[Timed]) -> Iterator[Timed]:
     table = {key_of(row, node.right_on): row for row in rows_of(node.table.load())}
     for row, watermark in given:
@@ -264,13 +298,15 @@ def _windows_of(time: int, window: w.Window) -> list[tuple[int, int]]:
 def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed], list[Timed]]:
     """The rows that are in time for some window, and the others."""
     on_time, late = [], []
+    bounds = [each.latest for each in walk([node]) if isinstance(each, n.Watermark)]
+    latest = min((bound for bound in bounds if bound is not None), default=HIGHEST)
     for row, watermark in given:
         time = row[node.input.time] if node.window.uses_time else 0
-        if time is None:
+        if time is None or (node.window.uses_time and time > latest):
             in_time = False
         elif watermark is None or not node.window.uses_time:
             in_time = True
-        elif isinstance(node.window, Session):
+        elif isinstance(node.window, Session | Interval):
             in_time = time >= watermark
         else:
             in_time = _windows_of(time, node.window)[-1][1] > watermark
@@ -313,6 +349,64 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
         yield made, end - 1
 
 
+def _stream_join(node: n.WindowJoin, rows: list[Timed]) -> Iterator[Timed]:
+    """All pairs; those of a window by its end, then by key. All of them come at the end here."""
+    sides: tuple[list[Row], list[Row]] = ([], [])
+    for row, _ in rows:
+        sides[row[n.SIDE]].append(row)
+    made: list[tuple[Any, Row]] = []
+    paired: set[int] = set()
+
+    def place(row: Row) -> tuple[int, int]:
+        if isinstance(node.window, Interval):
+            return 0, 0
+        return _windows_of(row[n.SIDE_TIME], node.window)[0]
+
+    def give(key_row: Row, left: Row | None, right: Row | None) -> None:
+        start, end = place(key_row)
+        pair = {name: _canonical(key_row[name]) for name in node.key}
+        pair |= dict.fromkeys(node.window.columns, start)
+        pair |= {name: left and left[name] for name in node.left}
+        pair |= {name: right and right[name] for name in node.right}
+        made.append(((end, key_of(key_row, node.key)), pair))
+
+    for left in sides[0]:
+        for right in sides[1]:
+            apart = right[n.SIDE_TIME] - left[n.SIDE_TIME]
+            if isinstance(node.window, Interval):
+                near = -node.window.before <= apart <= node.window.after
+            else:
+                near = place(left) == place(right)
+            nulls = any(left[name] is None for name in node.key)
+            if near and not nulls and key_of(left, node.key) == key_of(right, node.key):
+                paired |= {id(left), id(right)}
+                give(left, left, right)
+        if node.how != "inner" and id(left) not in paired:
+            give(left, left, None)
+    for right in sides[1] if node.how == "full" else []:
+        if id(right) not in paired:
+            give(right, None, right)
+    for (end, _), pair in sorted(made, key=lambda pair: pair[0]):
+        yield pair, end - 1
+
+
+def _running(node: n.Running, given: list[Timed]) -> Iterator[Timed]:
+    """What aggregates are with each row, over all rows of its key so far, or since the last ones
+    were given."""
+    seen: dict[Any, list[Row]] = {}
+    for row, watermark in given:
+        members = seen.setdefault(key_of(row, node.key), [])
+        members.append(row)
+        if not node.every or len(members) == node.every:
+            made = {name: row[name] for name in node.carry}
+            for name, aggregate in node.aggregates:
+                if name in node.schema:
+                    made[name] = _aggregated(aggregate, [members], node.input)
+            yield made, watermark
+        if len(members) == node.every:
+            members.clear()
+
+
 def _sessions(node: n.WindowAggregate, rows: list[Timed]) -> dict[Any, list[list[Row]]]:
     """The sessions of each key; parts of a session are its rows by multiples of the gap."""
     gap, time, groups = node.window.gap, node.input.time, {}
@@ -350,6 +444,8 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
     match aggregate.kind:
         case "count":
             return len(values)
+        case "count_distinct" | "approx_count_distinct":
+            return len({order(value) for value in values})
         case "user":
             return _by_functions(aggregate.argument, values)
         case "variance" | "stddev":
@@ -361,6 +457,9 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
             return min(values, key=order)
         case "max":
             return max(values, key=order)
+        case "quantile":
+            ordered = sorted((float(value) for value in values), key=order)
+            return ordered[math.floor(aggregate.argument.share * (len(values) - 1))]
         case "first" | "last":
             timed = [(row[source.time], value) for value, row in found if value is not None]
             timed = [pair for pair in timed if pair[0] is not None]

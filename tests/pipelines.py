@@ -208,6 +208,29 @@ class Builder:
             columns=columns,
         )
 
+    def limit(self, stream: Stream) -> Stream:
+        if not is_ordered(stream.node):  # which rows come first is anybody's guess
+            return self.filter(stream)
+        return stream.limit(self.choose.pick([0, 1, 5, 20, 1000]))
+
+    def dedup(self, stream: Stream) -> Stream:
+        if not is_ordered(stream.node):
+            return self.filter(stream)
+        within = None
+        if stream.node.time is not None and self.choose.chance(60):
+            within = _length(stream, self.choose.pick([1, 4, 12]))
+        return stream.dedup(*self._key(stream), within=within)
+
+    def running(self, stream: Stream) -> Stream:
+        if not is_ordered(stream.node):
+            return self.filter(stream)
+        key = self._key(stream)
+        stream = stream.key_by(*key) if self.choose.chance(75) else stream
+        made = {self.fresh(): self._aggregate(stream) for _ in range(self.choose.number(1, 3))}
+        if self.choose.chance(50):
+            return stream.running(made)
+        return stream.window(hr.counting(self.choose.pick([1, 2, 5]))).agg(made)
+
     def union(self, stream: Stream) -> Stream:
         alike = [s for s in self.streams if _names_and_types(s) == _names_and_types(stream)]
         other = self.choose.pick(alike)
@@ -267,7 +290,7 @@ class Builder:
 
     def _aggregate(self, stream: Stream) -> Any:
         in_order = stream.node.time is not None and is_ordered(stream.node)
-        kinds = ["count", "count of", "sum", "mean", "min", "max"]
+        kinds = ["count", "count of", "sum", "mean", "min", "max", "count distinct"]
         kind = self.choose.pick([*kinds, "first", "last"] if in_order else kinds)
         expressions = self.expressions(stream)
         if kind == "count":
@@ -279,6 +302,7 @@ class Builder:
             return (hr.sum if kind == "sum" else hr.mean)(operand)
         operand = expressions.column() if self.choose.chance(60) else expressions.any(1)
         made = {"count of": hr.count, "min": hr.min, "max": hr.max}
+        made |= {"count distinct": hr.count_distinct}
         return {**made, "first": hr.first, "last": hr.last}[kind](operand)
 
     def window_and_late(self, stream: Stream) -> Stream:
@@ -343,6 +367,9 @@ OPERATORS: list[Callable[[Builder, Stream], Stream]] = [
     Builder.window,
     Builder.window_and_late,
     Builder.map_batches,
+    Builder.limit,
+    Builder.dedup,
+    Builder.running,
 ]
 
 

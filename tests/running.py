@@ -13,6 +13,7 @@ from tests.choices import Choices
 from tests.naive import Row, naive, rows_of
 from tests.user_functions import PROCESSES, TIMED
 
+import headrace as hr
 from headrace.job import planned
 from headrace.plan.accumulators import merges_exactly
 from headrace.plan.explain import explain_plan
@@ -149,6 +150,8 @@ def order_matters(root: Any) -> bool:
 
 
 def _looks_at_order(node: Any) -> bool:
+    if node.kind in ("limit", "dedup", "running"):
+        return True
     if node.kind == "process":
         return any(
             e.needs_order for e in PROCESSES + TIMED if e.function.__name__ == node.function.name
@@ -206,3 +209,13 @@ def check(outputs: Sequence[Any], **options: Any) -> bool:
         error.add_note(explain_plan(planned(outputs)))
         raise
     return True
+
+
+def check_on_engines(outputs: Sequence[Any], choose: Choices, *, ordered: bool) -> None:
+    """Compare compiled runs with the reference: as a stage, and by one to four workers."""
+    check(outputs, compiled=True, capacity=choose.pick([1, 7, 64, 8192]), cuts=choose)
+    expected = naive(outputs)
+    for workers in (1, 2, 3, 4):
+        hr.run(*outputs, engine="node", workers=workers)
+        for output, other in zip(outputs, expected, strict=True):
+            assert_same(rows_of(output.result()), other, ordered=ordered)

@@ -358,7 +358,7 @@ def union_of_a_list():
     example(a=int).union([example(a=int)])  # wrong
 
 
-@wrong("join: Stream is not a static table", "a.union(b).key_by(")
+@wrong("join: Stream is not a static table", "window_join or interval_join")
 def join_of_two_streams():
     events().join(events(), on="user")  # wrong
 

@@ -89,4 +89,7 @@ def test_the_command_says_it_without_a_traceback(tmp_path, capsys):
     file.write_text("import headrace as hr\nout = hr.read.memory({'n': [1]}).write.null()\n")
     assert main(["run", str(file), "--engine", "thread", "--workers", "2"]) == 1
     assert 'engine="node" has workers' in capsys.readouterr().err
-    assert main(["run", str(file), "--engine", "node", "--idle", "2s", "--workers", "1"]) == 0
+    assert main(["run", str(file), "--engine", "thread", "--policy", "fcfs"]) == 1
+    assert 'engine="node" takes policies' in capsys.readouterr().err
+    given = ["--idle", "2s", "--workers", "1", "--policy", "fcfs"]
+    assert main(["run", str(file), "--engine", "node", *given]) == 0

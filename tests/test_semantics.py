@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -755,3 +756,115 @@ def test_a_row_that_fails(run, request):
     columns = kernel.functions.numbered_columns()
     saved, _ = kernel.functions.save(kernel.store, columns, np.arange(kernel.store.count))
     assert (saved.to_pylist(), kernel.outputs[0].rows) == ([{"key_0": 0, "field_0": 1}], 0)
+
+
+def test_limit(run):
+    assert column(run(hr.read.memory({"x": [5, 6, 7]}).limit(2)), "x") == [5, 6]
+    several = hr.read.memory([pa.table({"x": [1, 2, 3]}), pa.table({"x": [4, 5, 6]})])
+    found = column(run(several.limit(4)), "x")
+    assert len(found) == len(set(found)) == 4
+
+
+def test_dedup(run):
+    rows = {"t": [0, 4, 5, 1, None, 10, None], "k": ["a"] * 6 + ["b"]}
+    stream = hr.read.memory(rows).with_watermark("t", 0)
+    once, within = run(stream.dedup("k"), stream.dedup("k", within=5))
+    assert column(once, "t") == [0, None]
+    assert column(within, "t") == [0, 5, None, 10, None]
+
+
+def test_distinct_values(run):
+    rows = hr.read.memory({"x": [1, 1, None, 2], "f": [NAN, -NAN, 0.0, -0.0]})
+    assert run(rows.agg(x=hr.count_distinct("x"), f=hr.count_distinct("f"))) == [{"x": 2, "f": 2}]
+
+
+def test_approximate_counts(run):
+    values = [k * k for k in range(1000)]
+    made = (
+        hr.read.memory({"x": given}).agg(n=hr.approx_count_distinct("x", error=0.02))
+        for given in (values, values[::-1] + values)
+    )
+    one, other = run(*made)
+    assert one == other
+    assert 900 < one[0]["n"] < 1100
+
+
+def test_quantiles(run):
+    made = hr.read.memory({"x": [3.0, 1.0, 2.0, NAN, 1e-301]}).agg(
+        low=hr.quantile("x", 0), middle=hr.quantile("x", 0.5), top=hr.quantile("x", 1)
+    )
+    (row,) = run(made)
+    assert row["low"] == 0.0
+    assert row["middle"] == pytest.approx(2.0, rel=0.01)
+    assert math.isnan(row["top"])
+
+
+def test_running_aggregates(run):
+    rows = hr.read.memory({"k": ["a", "a", "b", "a"], "x": [1, 2, 5, 3]}).key_by("k")
+    found = run(rows.running(total=hr.sum("x"), most=hr.max("x")))
+    assert [(r["k"], r["x"], r["total"], r["most"]) for r in found] == [
+        ("a", 1, 1, 1), ("a", 2, 3, 2), ("b", 5, 5, 5), ("a", 3, 6, 3),
+    ]  # fmt: skip
+
+
+def test_windows_by_count(run):
+    rows = hr.read.memory({"k": ["a", "a", "b", "a", "a", "a"], "x": [1, 2, 5, 3, 4, 9]})
+    made = rows.key_by("k").window(hr.counting(2)).agg(total=hr.sum("x"))
+    assert run(made) == [{"k": "a", "total": 3}, {"k": "a", "total": 7}]
+
+
+def sides(left, right, bound=0):
+    """Two streams of keys and times."""
+    one = {"k": [k for k, _ in left], "t": [t for _, t in left]}
+    other = {"k": [k for k, _ in right], "u": [u for _, u in right]}
+    return (
+        hr.read.memory(one, schema={"k": hr.optional(str), "t": int}).with_watermark("t", bound),
+        hr.read.memory(other, schema={"k": hr.optional(str), "u": int}).with_watermark("u", bound),
+    )
+
+
+def test_window_joins(run):
+    left, right = sides([("b", 1), ("a", 2), ("a", 11)], [("a", 3), ("b", 9), ("b", 10), ("a", 12)])
+    made = left.window_join(right, "k", hr.tumbling(10))
+    assert made.node.time == "window_start"
+    assert [(r["window_start"], r["k"], r["t"], r["u"]) for r in run(made)] == [
+        (0, "a", 2, 3), (0, "b", 1, 9), (10, "a", 11, 12),
+    ]  # fmt: skip
+
+
+def test_interval_joins(run):
+    left, right = sides([("a", 10)], [("a", u) for u in range(7, 16)])
+    made = left.interval_join(right, "k", before=2, after=3)
+    assert made.node.time is None
+    assert sorted(column(run(made), "u")) == [8, 9, 10, 11, 12, 13]
+
+
+def test_joins_of_streams_with_nulls_and_late_rows(run):
+    left, right = sides([(None, 1), ("a", 12), ("a", 2)], [(None, 1), ("a", 3), ("b", 14)])
+    window = hr.tumbling(10)
+    pairs, most, every, near = run(
+        left.window_join(right, "k", window),
+        left.window_join(right, "k", window, how="left"),
+        left.window_join(right, "k", window, how="full"),
+        left.interval_join(right, "k", before=10, after=10, how="left"),
+    )
+    assert pairs == []  # ("a", 2) is late
+    assert [(r["k"], r["t"], r["u"]) for r in most] == [(None, 1, None), ("a", 12, None)]
+    assert Counter((r["k"], r["t"], r["u"]) for r in every) == Counter(
+        [(None, 1, None), (None, None, 1), ("a", 12, None), ("a", None, 3), ("b", None, 14)]
+    )
+    assert Counter((r["k"], r["t"], r["u"]) for r in near) == Counter(
+        [(None, 1, None), ("a", 12, 3)]
+    )
+
+
+def test_times_that_are_mistakes(run):
+    rows = hr.read.memory({"t": [1, 9999, 2, 11]})
+    made = windowed(rows.with_watermark("t", 0, latest=100))
+    results, late = run(made, made.late())
+    assert [(row["window_start"], row["n"]) for row in results] == [(0, 2), (10, 1)]
+    assert column(late, "t") == [9999]
+    year = dt.datetime(2100, 1, 1)
+    times = {"t": [dt.datetime(2026, 1, 1), dt.datetime(9999, 1, 1), dt.datetime(2026, 1, 2)]}
+    timed = hr.read.memory(times).with_watermark("t", "0s", latest=year)
+    assert column(run(timed.window(hr.tumbling("7d")).agg(n=hr.count())), "n") == [2]

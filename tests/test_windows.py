@@ -17,6 +17,7 @@ from tests.naive import naive, rows_of
 from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
 from tests.running import assert_same, check
+from tests.saving import check_saved, cuts
 
 import headrace as hr
 from headrace import PipelineError, col
@@ -25,7 +26,6 @@ from headrace.plan.nodes import HIDDEN
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string, timestamp
 from headrace.stage.blocks.arrow import to_arrow
-from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage
 from headrace.testing.stages import run_stages
 
@@ -144,6 +144,42 @@ def test_results_come_when_their_window_is_over(kind, choose):
         assert_same(found, over, ordered=True)
 
 
+@kinds
+@given(choose=choices())
+def test_times_of_the_far_future_are_late(kind, choose):
+    """They leave all other rows as they are: whatever else is late would be so without them."""
+    fields = Schema((Field("t", optional(int64)), Field("k", string), Field("x", int32)))
+    (rows,) = tables(choose, fields, most=30, disorder=15)
+    times = rows["t"].to_pylist()
+    far = [choose.chance(15) for _ in times]
+    mixed = rows.set_column(
+        0, "t", pa.array([10**9 if f else t for t, f in zip(times, far)], pa.int64())
+    )
+    found = []
+    for table in (mixed, rows.filter(pa.array([not f for f in far], pa.bool_()))):
+        stream = hr.read.memory(table, schema=fields, name="rows")
+        timed = stream.with_watermark("t", BOUND, latest=10**6).key_by("k").window(KINDS[kind])
+        windows = timed.agg(n=hr.count(), s=hr.sum("x"))
+        outputs = [windows.write.collect(), windows.late().write.collect()]
+        assert check(outputs, capacity=choose.pick(CAPACITIES), cuts=choose)
+        found.append(naive(outputs))
+    assert found[0][0] == found[1][0]
+    assert len(found[0][1]) == len(found[1][1]) + sum(far)
+
+
+@pytest.mark.compiled
+def test_times_of_the_far_future_on_engines():
+    rows = {"t": [10**9 if k % 97 == 50 else k // 3 for k in range(3000)], "k": ["a", "b"] * 1500}
+    stream = hr.read.memory(rows).with_watermark("t", 5, latest=10**6).key_by("k")
+    windows = stream.window(hr.tumbling(10)).agg(n=hr.count())
+    outputs = [windows.write.collect(), windows.late().write.collect()]
+    for options in ({"engine": "thread"}, *({"engine": "node", "workers": n} for n in (1, 2, 4))):
+        job = hr.run(*outputs, **options)
+        for output, expected in zip(outputs, naive(outputs), strict=True):
+            assert_same(rows_of(output.result()), expected, ordered=True)
+        assert job.progress().late_rows == 31
+
+
 # ---- saved state ---------------------------------------------------------------------------
 
 
@@ -164,30 +200,11 @@ def events(first, last):
     return pa.record_batch({"k": words, "x": list(numbers), "t": times})
 
 
-def fed(stage, first, last, end=False):
-    stage.push("events", events(first, last), "0")
-    if end:
-        stage.end("events", "0")
-    return [(name, row) for name, block in stage.pull() for row in to_arrow(block).to_pylist()]
-
-
 @kinds
 @settings(max_examples=20)
-@given(cuts=st.lists(st.integers(0, SAVED_ROWS), min_size=1, max_size=5).map(sorted))
+@given(cuts=cuts(SAVED_ROWS))
 def test_saved_and_restored_anywhere(kind, cuts):
-    plan = saved_plan(kind)
-    whole = fed(Stage(plan.whole, compiled=False), 0, SAVED_ROWS, end=True)
-    stage, rows, done, saved = Stage(plan.whole, compiled=False), [], 0, []
-    for cut in cuts:
-        rows += fed(stage, done, cut)
-        done = cut
-        snapshot = stage.snapshot(saved[-1].token if saved else None)
-        saved = [*saved, snapshot] if snapshot.since else [snapshot]
-        stage = Stage(plan.whole, compiled=False)
-        stage.restore(*[Snapshot.from_bytes(each.to_bytes()) for each in saved])
-    rows += fed(stage, done, SAVED_ROWS, end=True)
-    for name in ("windows", "late"):
-        assert [r for n, r in rows if n == name] == [r for n, r in whole if n == name]
+    check_saved(saved_plan(kind), events, SAVED_ROWS, cuts)
 
 
 # ---- the calendar --------------------------------------------------------------------------

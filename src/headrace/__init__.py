@@ -6,10 +6,12 @@ from . import read
 from .expr import (
     Expr,
     aggregate,
+    approx_count_distinct,
     coalesce,
     col,
     concat,
     count,
+    count_distinct,
     first,
     from_millis,
     from_seconds,
@@ -18,6 +20,7 @@ from .expr import (
     least,
     lit,
     mean,
+    quantile,
     stddev,
     udf,
     variance,
@@ -58,7 +61,7 @@ from .plan.types import (
 from .recording import record, replay
 from .stream import Stream
 from .table import table
-from .time import duration, session, sliding, tumbling
+from .time import counting, duration, session, sliding, tumbling
 
 __all__ = [
     "DataError",
@@ -72,12 +75,15 @@ __all__ = [
     "StateError",
     "Stream",
     "aggregate",
+    "approx_count_distinct",
     "binary",
     "bool_",
     "coalesce",
     "col",
     "concat",
     "count",
+    "count_distinct",
+    "counting",
     "date",
     "duration",
     "explain",
@@ -99,6 +105,7 @@ __all__ = [
     "mean",
     "min",
     "optional",
+    "quantile",
     "read",
     "record",
     "replay",

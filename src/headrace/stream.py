@@ -15,20 +15,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .combined import Combined
 from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
 from .expr.functions import check_function
 from .habits import STREAM, unknown
-from .plan import build, build_functions, build_keyed
+from .plan import build, build_chosen, build_functions, build_keyed
 from .plan.checks import Place
 from .plan.expressions import Column, Expression
 from .plan.nodes import Node, Sink
 from .plan.planner import plan
 from .plan.schema import Schema
-from .plan.table import Table
+from .plan.windows.counting import Counting
 from .plan.windows.everything import Everything
-from .shown import Shown
 from .time import Length, Windows
-from .windowed import WindowedStream
+from .windowed import WindowedStream, named_aggregates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,7 +51,7 @@ def example(**columns: Any) -> Stream:
     return Stream(build.source(MemorySource(empty, schema=columns), "example"))
 
 
-class Stream(Shown):
+class Stream(Combined):
     """Rows to come, with named and typed columns. Immutable: every method gives a new stream.
 
     Every method that makes an operator takes `name=`; errors, metrics and saved state use it.
@@ -372,44 +372,30 @@ class Stream(Shown):
         made = build_functions.map_async(self._node, function, output, make, columns, carry, name)
         return Stream(made)
 
-    # ------------------------------------------------------------ several inputs
+    # ------------------------------------------------------------ some of the rows
 
-    def union(self, *others: Stream, name: str | None = None) -> Stream:
-        """The rows of this stream and others with the same columns, in any order.
+    def limit(self, rows: int, *, name: str | None = None) -> Stream:
+        """The first `rows` rows, in their order; of several channels, any so many of them.
 
-        >>> example(a=int, b=str).union(example(b=str, a=int))
-        Stream(a: int64, b: string)
+        What comes behind them is read and left out: where a source never ends, the job does not.
+
+        >>> example(user=str).limit(100)
+        Stream(user: string)
         """
-        for other in others:
-            if not isinstance(other, Stream):
-                raise Place("union", name).error(
-                    f"{type(other).__name__} is not a stream",
-                    "give each as a stream: a.union(b, c)",
-                )
-        return Stream(build.union([self._node, *(other._node for other in others)], name))
+        return Stream(build_chosen.limit(self._node, rows, check_function, name))
 
-    def join(
-        self,
-        table: Table,
-        on: str | Sequence[str] | Mapping[str, str],
-        *,
-        right_on: str | Sequence[str] | None = None,
-        how: str = "inner",
-        name: str | None = None,
-    ) -> Stream:
-        """Each row with the row of a static table that has its key.
+    def dedup(self, *columns: str, within: Length | None = None, name: str | None = None) -> Stream:
+        """The first row of those that are equal in these columns, or else in the key.
 
-        `on` names the columns of both sides; where they differ, give a dict (the stream's to the
-        table's) or `right_on`. The table's key columns are not repeated. Rows without a partner
-        are left out ("inner"), or get nulls ("left").
+        within: a row is left out only if its event time is nearer than this to that of the last
+        row that was given for its key, before or behind it.
 
-        >>> import pyarrow as pa
-        >>> from headrace.plan.table import Table
-        >>> ads = Table("ads", Schema.of({"ad": int, "campaign": str}), lambda: pa.table({}))
-        >>> example(ad=int).join(ads, on="ad", how="left")
-        Stream(ad: int64, campaign: optional(string))
+        The order is that of the rows, in a channel; keys are remembered as long as the job runs.
+
+        >>> example(id=int, at=int).with_watermark("at", 10).dedup("id", within=60)
+        Stream(id: int64, at: int64; time at)
         """
-        return Stream(build.join(self._node, table, on, right_on, how, name))
+        return Stream(build_chosen.dedup(self._node, columns, within, check_function, name))
 
     # ------------------------------------------------------------ keys and time
 
@@ -421,25 +407,32 @@ class Stream(Shown):
         """
         return Stream(build_keyed.key_by(self._node, columns, name))
 
-    def with_watermark(self, column: str, bound: Length, *, name: str | None = None) -> Stream:
+    def with_watermark(
+        self, column: str, bound: Length, *, latest: Any = None, name: str | None = None
+    ) -> Stream:
         """Declare the event-time column, and how far rows may be out of order.
 
         The watermark of a source's channel is the largest time so far minus `bound`: a duration
         for a timestamp, a plain number for an int64.
 
+        latest: a time beyond which a row is taken for a mistake, say a datetime of the year 2100:
+        it does not move the watermark, which would make all others late, and is late itself.
+
         >>> import datetime
         >>> example(at=datetime.datetime).with_watermark("at", "5s")
         Stream(at: timestamp; time at)
         """
-        return Stream(build_keyed.with_watermark(self._node, column, bound, name))
+        return Stream(build_keyed.with_watermark(self._node, column, bound, latest, name))
 
-    def window(self, window: Windows, *, name: str | None = None) -> WindowedStream:
+    def window(self, window: Windows | Counting, *, name: str | None = None) -> WindowedStream:
         """Rows by window of their event time (and by key, if there is one): then call `agg`.
 
         >>> from headrace.time import sliding
         >>> example(at=int).with_watermark("at", 5).window(sliding(100, every=10))
         WindowedStream(at: int64; time at; sliding(100 every 10))
         """
+        if isinstance(window, Counting):
+            return WindowedStream(self, window, name)
         if not isinstance(window, Windows):
             raise Place("window", name).error(
                 f"{window!r} is not a window", 'use window(hr.tumbling("10s"))'
@@ -465,6 +458,18 @@ class Stream(Shown):
         """
         given = {**(aggregates or {}), **made}
         return WindowedStream(self, Everything(), name).agg(given, reproducible=reproducible)
+
+    def running(
+        self, aggregates: Mapping[str, Agg] | None = None, *, name: str | None = None, **made: Agg
+    ) -> Stream:
+        """Every row, at once, with these aggregates over all rows of its key up to this one.
+
+        >>> from headrace.expr import count, sum_
+        >>> example(user=str, price=float).key_by("user").running(n=count(), spent=sum_("price"))
+        Stream(user: string, price: float64, n: int64, spent: float64; key user)
+        """
+        given = named_aggregates({**(aggregates or {}), **made}, Place("running", name))
+        return Stream(build_keyed.running(self._node, given, check_function, name))
 
     def late(self, *, name: str | None = None) -> Stream:
         """The rows that came too late for their window, of a stream that `agg` gave.

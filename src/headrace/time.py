@@ -26,6 +26,7 @@ from .plan.expressions import Cast
 from .plan.site import caller_site
 from .plan.windows.base import Window
 from .plan.windows.calendar import Calendar
+from .plan.windows.counting import Counting
 from .plan.windows.session import Session
 from .plan.windows.sliding import Sliding
 from .plan.windows.tumbling import Tumbling
@@ -151,3 +152,18 @@ def session(gap: Length) -> Windows:
     session(gap='30s')
     """
     return _by_length("session", Session.of, gap=gap)
+
+
+def counting(rows: int) -> Counting:
+    """Windows of so many rows of a key, in their order, whatever their times are.
+
+    A window is given out with its last row; one that is not full in the end is not.
+
+    >>> counting(100)
+    counting(100)
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise PipelineError(
+            f"{rows!r} is not a number of rows", site=caller_site(), fix="counting(100)"
+        )
+    return Counting(rows)

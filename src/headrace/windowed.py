@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .expr import Agg
 from .expr.functions import check_function
@@ -12,6 +12,7 @@ from .plan import build_keyed
 from .plan.checks import Place
 from .plan.expressions import Aggregate
 from .plan.windows.base import Window
+from .plan.windows.counting import Counting
 
 if TYPE_CHECKING:
     from .stream import Stream
@@ -22,7 +23,7 @@ class WindowedStream:
 
     __slots__ = ("_name", "_stream", "_window")
 
-    def __init__(self, stream: Stream, window: Window, name: str | None) -> None:
+    def __init__(self, stream: Stream, window: Window | Counting, name: str | None) -> None:
         self._stream, self._window, self._name = stream, window, name
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -41,7 +42,7 @@ class WindowedStream:
     ) -> Stream:
         """One row for each key and window: the key, `window_start`, and these aggregates.
 
-        Results of sessions have `window_end`, too.
+        Results of sessions have `window_end`, too, and those of windows by count have neither.
 
         `reproducible=False` lets sums and means of floats be added up in any order, which is
         faster on many cores and may change the last digits.
@@ -54,16 +55,27 @@ class WindowedStream:
         Schema(user: string, window_start: int64, n: int64, last: int64)
         """
         name = self._name if name is None else name
-        place = Place("agg", name)
-        found: list[tuple[str, Aggregate]] = []
-        for column, aggregate in {**(aggregates or {}), **made}.items():
-            if not isinstance(aggregate, Agg):
-                raise place.error(
-                    f"{column}={aggregate!r} is not an aggregate",
-                    "use hr.count(), hr.sum(...), hr.mean(...), hr.min(...), hr.max(...), ...",
-                )
-            found.append((column, aggregate.node))
-        made_node = build_keyed.aggregate(
-            self._stream.node, self._window, found, check_function, reproducible, name
+        found = named_aggregates({**(aggregates or {}), **made}, Place("agg", name))
+        rows, window = self._stream.node, self._window
+        if isinstance(window, Counting):
+            counted = build_keyed.counted(rows, window.rows, found, check_function, name)
+            return type(self._stream)(counted)
+        return type(self._stream)(
+            build_keyed.aggregate(rows, window, found, check_function, reproducible, name)
         )
-        return type(self._stream)(made_node)
+
+
+def named_aggregates(given: Mapping[str, Any], place: Place) -> list[tuple[str, Aggregate]]:
+    """Aggregates as a user gave them, by the names of their results.
+
+    >>> from headrace.expr import count
+    >>> [name for name, _ in named_aggregates({"n": count()}, Place("agg", None))]
+    ['n']
+    """
+    for column, aggregate in given.items():
+        if not isinstance(aggregate, Agg):
+            raise place.error(
+                f"{column}={aggregate!r} is not an aggregate",
+                "use hr.count(), hr.sum(...), hr.mean(...), hr.min(...), hr.max(...), ...",
+            )
+    return [(column, aggregate.node) for column, aggregate in given.items()]

@@ -1,8 +1,10 @@
 """Policies at work in an engine: what they are told, what they may answer, and how they change."""
 
+import gc
 import threading
 import time
 import warnings
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -151,6 +153,45 @@ def test_a_policy_that_does_not_answer_holds_nobody_up():
     other.check(second)
 
 
+def test_a_policy_that_thinks_keeps_no_query_alive():
+    """What a kernel frees when it goes belongs to its query."""
+    asked, answer = threading.Event(), threading.Event()
+
+    def thinking(features):
+        asked.set()
+        answer.wait(SECONDS)
+        return np.zeros(len(features))
+
+    def kernels_of_a_job(engine):
+        job = engine.submit(Endless().output)
+        assert asked.wait(SECONDS)
+        inside = engine._engine
+        operators = [o for query in set(inside._queries.values()) for o in query.operators.values()]
+        found = [weakref.ref(o.kernel) for o in operators if o.kernel_unit]
+        assert found and job.stop(timeout=SECONDS)
+        engine.jobs.clear()
+        return found
+
+    def are_gone():
+        gc.collect()
+        return all(kernel() is None for kernel in kernels)
+
+    with engine_of(thinking) as engine:
+        try:
+            kernels = kernels_of_a_job(engine)
+            await_that(are_gone)
+        finally:
+            answer.set()
+
+
+def test_an_engine_without_queries_has_no_control_thread():
+    """So one that nobody has any more leaves nothing behind."""
+    before = set(threading.enumerate())
+    with engine_of("fcfs") as engine:
+        engine.use("highest_rate")
+        assert not any(t.name == "headrace-steering" for t in set(threading.enumerate()) - before)
+
+
 def test_nobody_is_eligible_and_all_run():
     """Who is not eligible comes last, not never."""
     query = Endless()
@@ -292,6 +333,62 @@ def test_queries_come_and_go():
         assert two.stop(timeout=SECONDS)
     first.check(one)
     second.check(two)
+
+
+def ranks_of(engine):
+    """The ranks in force of the units of each query, and their limits."""
+    inside = engine._engine
+    scheduler = inside._scheduler
+    in_force = [order.address for order in scheduler._orders].index(scheduler._record.order)
+    ranks, limits = scheduler._tables[in_force]
+    found = {}
+    for number, query in list(inside._queries.items()):
+        rank = (int(ranks[number]), int(limits[number]))
+        found.setdefault(query.sources[0].name, set()).add(rank)
+    return found
+
+
+@pytest.mark.parametrize("favourite", ["first", "second"])
+def test_what_a_policy_answers_is_put_in_force(favourite):
+    """Units of a query in front of those of another; its copies are equals. Who is not eligible
+    comes behind all who are."""
+
+    def others(features):
+        return [not name.startswith(favourite) for name in owners(features.graph)]
+
+    policy = Policy(
+        "favourite",
+        lambda features: np.array(others(features), float),
+        eligible=lambda features: ~np.array(others(features)),
+        limit=lambda features: np.full(len(features), 12.0),
+    )
+
+    def is_in_force():
+        found = ranks_of(engine)
+        mine, theirs = found.pop(favourite), found.popitem()[1]
+        if (len(mine), len(theirs)) != (1, 1):  # copies, and all of a query, are equals
+            return False
+        (rank, limit), (their_rank, their_limit) = *mine, *theirs
+        return rank < their_rank and limit == their_limit == 12
+
+    first, second = Endless(name="first"), Endless(name="second")
+    with engine_of(policy) as engine:
+        jobs = [engine.submit(first.output), engine.submit(second.output)]
+        await_that(lambda: len(ranks_of(engine)) == 2)
+        await_that(is_in_force)
+        for job in jobs:  # the favourite may leave nothing for the other one while it reads
+            job.stop()
+        assert all(job.await_termination(SECONDS) for job in jobs)
+    first.check(jobs[0])
+    second.check(jobs[1])
+
+
+def owners(graph):
+    """The name of the source of each operator's query."""
+    sources = {
+        query: graph.names[n] for n, query in enumerate(graph.query) if not graph.upstream[n]
+    }
+    return [sources[query] for query in graph.query]
 
 
 # ---- changing it ---------------------------------------------------------------------------

@@ -11,7 +11,22 @@ An expression computes nothing by itself: `filter`, `select`, `with_columns` and
 
 from __future__ import annotations
 
-from .aggregates import Agg, aggregate, count, first, last, max_, mean, min_, stddev, sum_, variance
+from .aggregates import (
+    Agg,
+    aggregate,
+    approx_count_distinct,
+    count,
+    count_distinct,
+    first,
+    last,
+    max_,
+    mean,
+    min_,
+    quantile,
+    stddev,
+    sum_,
+    variance,
+)
 from .combine import (
     Case,
     Cases,
@@ -38,11 +53,13 @@ __all__ = [
     "Times",
     "Udf",
     "aggregate",
+    "approx_count_distinct",
     "as_node",
     "coalesce",
     "col",
     "concat",
     "count",
+    "count_distinct",
     "first",
     "from_millis",
     "from_seconds",
@@ -56,6 +73,7 @@ __all__ = [
     "min_",
     "named_nodes",
     "plain",
+    "quantile",
     "stddev",
     "sum_",
     "udf",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..plan.aggregates.custom import TYPES, Custom
+from ..plan.aggregates.quantile import Share
 from ..plan.errors import PipelineError
 from ..plan.expressions import Aggregate
 from .functions import plain
 from .values import Expr, column_or_name, mistake
+
+LOGLOG_ERROR = 1.04  # of a HyperLogLog with one register
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,6 +121,46 @@ def stddev(of: Expr | str, ddof: int = 1) -> Agg:
     Agg(stddev(price, 0))
     """
     return Agg(Aggregate("stddev", column_or_name(of), _ddof(ddof)))
+
+
+def count_distinct(of: Expr | str) -> Agg:
+    """The number of different values that are not null, exactly. They are all kept.
+
+    >>> count_distinct("user")
+    Agg(count_distinct(user))
+    """
+    return Agg(Aggregate("count_distinct", column_or_name(of)))
+
+
+def approx_count_distinct(of: Expr | str, error: float = 0.02) -> Agg:
+    """About the number of different values that are not null, by HyperLogLog.
+
+    error: the standard error, relative, which two thirds of all results are nearer than. For each
+    key and pane it keeps about (1.04 / error) ** 2 bytes, from 16 up to 65536: 4096 for 0.02.
+
+    >>> approx_count_distinct("user")
+    Agg(approx_count_distinct(user, 12))
+    """
+    if not isinstance(error, float) or not LOGLOG_ERROR / 2**8 <= error <= LOGLOG_ERROR / 2**2:
+        raise mistake(f"error={error!r} is not a number from 0.00407 to 0.26", "error=0.02")
+    bits = math.ceil(2 * math.log2(LOGLOG_ERROR / error))
+    return Agg(Aggregate("approx_count_distinct", column_or_name(of), bits))
+
+
+def quantile(of: Expr | str, share: float, error: float = 0.01) -> Agg:
+    """The value below which a share of the values lies that are not null, by DDSketch.
+
+    error: the result is as near to the true quantile as this share of it, in every case. Of n
+    values in order, that is the one at place `share * (n - 1)`, rounded down.
+
+    >>> quantile("ms", 0.99)
+    Agg(quantile(ms, 0.99 ± 1.000%))
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise mistake(f"the quantile {share!r} is not from 0 to 1", 'quantile("ms", 0.99)')
+    if not isinstance(error, float) or not 1e-4 <= error <= 0.5:
+        raise mistake(f"error={error!r} is not a number from 0.0001 to 0.5", "error=0.01")
+    return Agg(Aggregate("quantile", column_or_name(of), Share(float(share), error)))
 
 
 def aggregate(

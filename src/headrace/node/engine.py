@@ -134,7 +134,9 @@ class NodeEngine:
         self._closed = False
         self._warming: threading.Thread | None = None
         self._steering: Steering | None = None
-        self._choosing = threading.Lock()  # of a policy
+        self._looks: tuple[Any, ...] = ()  # what the control thread calls
+        self._choosing = threading.Lock()  # of policies: one after the other
+        self._telling = threading.Lock()  # the present one about queries
         if policy is not None:
             self.use_policy(policy)
         self._elastic: Elastic | None = None
@@ -220,12 +222,14 @@ class NodeEngine:
             if self._steering is not None and self._steering.error is None:
                 self._steering.swap(policy)
                 return
-            self._steering = self._new_steering(policy)
-            self._update_steering()
-            self._steering.start()
+            scheduler, steering = self._new_steering(policy)
+            self.use(scheduler)
+            with self._telling:
+                self._steering = steering
+            self._tell_steering()
 
-    def _new_steering(self, policy: Policy) -> Steering:
-        """A control thread, and the scheduler that goes by what it says."""
+    def _new_steering(self, policy: Policy) -> tuple[Any, Steering]:
+        """A scheduler, and the control thread that tells it the order."""
         from .features import NodeFeatures, look_at
         from .schedulers.priority import Priority
         from .steering import Steering
@@ -240,20 +244,23 @@ class NodeEngine:
                 if self._steering is steering:
                     self.use(Near(MOST_UNITS, self.workers))
 
+        self._looks = (look_at,)
+        if self.mode.is_compiled:
+            look_at.load(int)
         scheduler = Priority(MOST_UNITS, self.workers)
-        self.use(scheduler)
         tables = self.table.address, self._states.address
         steering = Steering(
             policy, scheduler, lambda queries: NodeFeatures(queries, *tables), seeing, give_up
         )
-        return steering
+        return scheduler, steering
 
-    def _update_steering(self) -> None:
-        """Let the policy know which queries there are. Hold `_choosing`."""
-        if self._steering is not None:
-            with self._lock:
-                queries = dict.fromkeys(self._queries.values())
-            self._steering.update([query.scheduled for query in queries])
+    def _tell_steering(self) -> None:
+        """Let the policy know which queries there are; nobody looks at others any more."""
+        with self._telling:
+            if self._steering is not None:
+                with self._lock:
+                    queries = dict.fromkeys(self._queries.values())
+                self._steering.update([query.scheduled for query in queries])
 
     def scheduling(self) -> str:
         """Who says who comes first."""
@@ -395,8 +402,7 @@ class NodeEngine:
             from headrace.control.policies.user_priority import user_priority
 
             self.use_policy(user_priority(PATIENCE))
-        with self._choosing:
-            self._update_steering()
+        self._tell_steering()
 
     def remove(
         self, query: Query, operators: dict[int, Operator], memory: Memory, kept: Any
@@ -416,8 +422,7 @@ class NodeEngine:
                 self._queries.pop(number, None)
                 self._timed_numbers.discard(number)
             self._tell_timed()
-        with self._choosing:  # from now on no policy looks at its units
-            self._update_steering()
+        self._tell_steering()  # from now on no policy looks at its units
         with self._lock:
             remains = Remains(operators, memory, kept)
             self._graveyard.append(remains)
@@ -511,8 +516,8 @@ class NodeEngine:
         """Let the workers go over to the compiled loop, as soon as there is one."""
         if not loop().await_machine_code(lambda: self._closed):
             return
-        for hook in self._scheduler.hooks:  # while the workers work
-            hook.load(int)
+        for function in (*self._scheduler.hooks, *self._looks):  # while the workers work
+            function.load(int)
         with self._swapping:
             self._go_over()
 

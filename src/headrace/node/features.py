@@ -99,11 +99,10 @@ def see_ports(unit, sight, moment):
         for at in range(load_acquire(port, "head"), tail):
             place = port.ring[at & port.mask]
             if place.kind == ROWS:
-                rows = load_relaxed(place, "last") - place.first - taken
+                see_rows(
+                    sight, load_relaxed(place, "last") - place.first - taken, place.due, moment
+                )
                 taken = 0
-                sight.pending += rows
-                sight.waited += rows * ((moment - place.due) // MICROSECOND)
-                sight.head = min(sight.head, place.due)
         sight.arrived += load_relaxed(port, "sent")
 
 
@@ -291,7 +290,12 @@ class NodeFeatures:
         self._now = 0.0
 
     def __len__(self) -> int:
-        return len(self._copies)
+        return len(self.graph)
+
+    def forget(self) -> None:
+        """Let go of the operators, which must not outlive their query: a policy may still be
+        thinking about what was seen of them."""
+        self._queries, self._copies = [], []
 
     def look(self, see: Callable[[int], Any], ns: int) -> tuple[list[int], bool]:
         """See how all units stand; gives the operators that ran since the last look, and whether a

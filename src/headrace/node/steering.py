@@ -44,7 +44,7 @@ class PolicyWarning(UserWarning):
 
 
 class Steering:
-    """A policy at work, on a thread of its own from `start` to `stop`."""
+    """A policy at work, on a thread of its own, from the first query on until `stop`."""
 
     def __init__(
         self,
@@ -64,21 +64,25 @@ class Steering:
         self._changed, self._over = threading.Event(), False
         self.error: PolicyError | None = None
         self._thread = threading.Thread(target=self._run, name="headrace-steering", daemon=True)
-        self.start, self.is_alive = self._thread.start, self._thread.is_alive
+        self._begun = False
 
     def stop(self) -> None:
         """Ask no more. A policy that is thinking is not waited for, or not for long."""
         self._over = True
         self._changed.set()
-        if self.is_alive() and self._thread is not threading.current_thread():
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(JOIN_SECONDS)
 
     def update(self, queries: Sequence[Scheduled]) -> None:
         """Queries come and go (Haren's `update`). When this is done, nobody looks at those that
         went, and nobody waits for the policy."""
         with self._lock:
+            self._features.forget()
             self._features = self._new_features(queries)
             self._begin()
+            if queries and not self._begun and not self._over:
+                self._begun = True
+                self._thread.start()
         self._changed.set()
 
     def swap(self, policy: Policy) -> None:

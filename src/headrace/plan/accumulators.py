@@ -59,6 +59,11 @@ def merges_exactly(aggregates: tuple[Aggregate, ...], rows: Schema) -> bool:
     return all(kind_of(a).merges_exactly(operand_type(a, rows)) for a in aggregates)
 
 
+def reduces(aggregates: tuple[Aggregate, ...]) -> bool:
+    """Are partial results smaller than the rows that entered them? A set of values is not."""
+    return all(kind_of(aggregate).reduces for aggregate in aggregates)
+
+
 def partial_schema(
     keys: Schema, pane: Field, aggregates: tuple[Aggregate, ...], rows: Schema
 ) -> Schema:

@@ -209,12 +209,11 @@ def join(
     if not isinstance(table, Table):
         raise place.error(
             f"{type(table).__name__} is not a static table",
-            "join with hr.table(...); put two streams into one, and keep what came by key: "
-            'a.union(b).key_by("id").process(...)',
+            "join with hr.table(...); two streams are joined by window_join or interval_join",
         )
     if how not in ("inner", "left"):
         raise place.error(f"how={how!r} is not a kind of join", 'use how="inner" or how="left"')
-    left, right = _join_columns(on, right_on, place)
+    left, right = join_columns(on, right_on, place)
     for ours, theirs in zip(left, right, strict=True):
         place.existing(ours, node.schema)
         if theirs not in table.schema:
@@ -252,7 +251,8 @@ def join(
     )
 
 
-def _join_columns(on: Any, right_on: Any, place: Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def join_columns(on: Any, right_on: Any, place: Place) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The columns of both sides that a join goes by."""
     if isinstance(on, Mapping):
         if right_on is not None:
             raise place.error("on= has the columns of both sides already", "leave out right_on=")

@@ -78,7 +78,7 @@ def process(
     """Zero or more rows for each row, by a compiled generator over a state record per key."""
     place = Place("process", name)
     if not node.key:
-        raise place.error(*_why_no_key(node))
+        raise place.error(*why_no_key(node))
     spec = state_spec(state, place)
     checked, arguments, names = _checked(node, function, output, columns, place, check, True, spec)
     schema = _result(node, node.key, _given(names, checked), place)
@@ -266,7 +266,7 @@ def _kept_time(node: Node, schema: Schema) -> str | None:
     return node.time if schema[node.time].name == node.schema[node.time].name else None
 
 
-def _why_no_key(node: Node) -> tuple[str, str]:
+def why_no_key(node: Node) -> tuple[str, str]:
     """Why a stream has no key, and what to do about it."""
     while node.inputs and not node.key:
         lost, node = node, node.inputs[0]

@@ -14,7 +14,20 @@ from .durations import in_units_of
 from .errors import PipelineError
 from .expression_types import ExpressionError, aggregate_type, type_of
 from .expressions import Aggregate, Column
-from .nodes import KeyBy, Late, MapBatches, Node, Union, Watermark, WindowAggregate, walk
+from .literals import stored
+from .nodes import (
+    COUNTED,
+    KeyBy,
+    Late,
+    MapBatches,
+    Node,
+    Running,
+    Union,
+    Watermark,
+    WindowAggregate,
+    WindowJoin,
+    walk,
+)
 from .schema import Field, Schema
 from .types import DataType
 from .windows.base import Window
@@ -34,7 +47,9 @@ def key_by(node: Node, columns: Sequence[str], name: str | None = None) -> KeyBy
     )
 
 
-def with_watermark(node: Node, column: str, bound: Any, name: str | None = None) -> Watermark:
+def with_watermark(
+    node: Node, column: str, bound: Any, latest: Any = None, name: str | None = None
+) -> Watermark:
     """Declare the event-time column, and how far rows may be out of order."""
     place = Place("with_watermark", name)
     kind = node.schema[place.existing(column, node.schema)]
@@ -61,7 +76,15 @@ def with_watermark(node: Node, column: str, bound: Any, name: str | None = None)
         time=column,
         column=column,
         bound=length,
+        latest=None if latest is None else _stored_time(latest, kind, place),
     )
+
+
+def _stored_time(given: Any, kind: DataType, place: Place) -> int:
+    try:
+        return int(stored(given, kind.required))
+    except ExpressionError as error:
+        raise place.error(f"latest={given!r}: {error.what}", error.fix) from None
 
 
 def _check_time_type(column: str, kind: DataType, place: Place) -> None:
@@ -89,14 +112,14 @@ def window(
     """Check windows against the event-time column of a stream."""
     place = Place("window", name)
     if node.time is None:
-        raise place.error(*_why_no_time(node))
+        raise place.error(*why_no_time(node))
     try:
         return make(node.schema[node.time], **given)
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
 
 
-def _why_no_time(node: Node) -> tuple[str, str]:
+def why_no_time(node: Node) -> tuple[str, str]:
     """Why a stream has no event time, and what to do about it."""
     while node.inputs and node.time is None:
         inputs, lost = node.inputs, node
@@ -163,6 +186,53 @@ def aggregate(
     )
 
 
+def running(
+    node: Node,
+    aggregates: Sequence[tuple[str, Aggregate]],
+    check: FunctionChecker,
+    name: str | None = None,
+) -> Running:
+    """Every row, with what aggregates of its key are by then."""
+    made = _running(node, node.schema.names, aggregates, check, Place("running", name))
+    return replace(made, time=node.time)
+
+
+def counted(
+    node: Node,
+    rows: int,
+    aggregates: Sequence[tuple[str, Aggregate]],
+    check: FunctionChecker,
+    name: str | None = None,
+) -> Running:
+    """Aggregates of each so many rows of a key."""
+    made = _running(node, node.key, aggregates, check, Place("agg", name))
+    return replace(made, every=rows, aggregates=(*made.aggregates, (COUNTED, Aggregate("count"))))
+
+
+def _running(
+    node: Node,
+    carry: tuple[str, ...],
+    aggregates: Sequence[tuple[str, Aggregate]],
+    check: FunctionChecker,
+    place: Place,
+) -> Running:
+    if not aggregates:
+        raise place.error("no aggregate is given", "give one by name: rows=hr.count()")
+    bound = tuple((name, _bound_aggregate(made, node, place, check)) for name, made in aggregates)
+    fields = [Field(column, node.schema[column]) for column in carry]
+    fields += [_aggregate_field(n, made, node.schema, place) for n, made in bound]
+    return Running(
+        (node,),
+        place.schema(fields, f"the result has {', '.join(carry)}, too: use another name"),
+        place.name,
+        site=place.site,
+        key=node.key,
+        aggregates=bound,
+        carry=carry,
+        rows=node.schema,
+    )
+
+
 def _bound_aggregate(
     made: Aggregate, node: Node, place: Place, check: FunctionChecker
 ) -> Aggregate:
@@ -184,7 +254,7 @@ def _bound_aggregate(
     if not kind_of(made).needs_time:
         return made
     if node.time is None:
-        raise place.error(f"{made} goes by event time, and there is none", _why_no_time(node)[1])
+        raise place.error(f"{made} goes by event time, and there is none", why_no_time(node)[1])
     return replace(made, time=Column(node.time))
 
 
@@ -199,7 +269,7 @@ def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -
 def late(node: Node, name: str | None = None) -> Late:
     """The rows that came too late for their window."""
     place = Place("late", name)
-    if not isinstance(node, WindowAggregate):
+    if not isinstance(node, WindowAggregate) or isinstance(node, WindowJoin):
         raise place.error(
             f"only the result of window(...).agg(...) has late rows, not that of a {node.kind}",
             "keep the stream that agg gives in a variable: late = windowed.late()",

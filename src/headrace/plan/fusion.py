@@ -13,6 +13,7 @@ from .nodes import (
     OnTime,
     OperatorClass,
     Project,
+    Running,
     Source,
     TableJoin,
     WindowAggregate,
@@ -20,6 +21,7 @@ from .nodes import (
     walk,
 )
 
+FUSED = Filter | Project | TableJoin | FlatMap | OnTime | WindowAggregate | Running
 MOST_TABLES = 16  # static tables joined in one chain
 MOST_STEPS = 32  # operators of one chain: longer kernels take long to compile and gain nothing
 
@@ -28,13 +30,14 @@ def chains(roots: Sequence[Node], fuse: str = "auto") -> list[tuple[Node, ...]]:
     """The operators that kernels run, in chains, each after those that feed it.
 
     A chain has one input. In it stand filters, projections and static joins, at most one function
-    that yields rows, and at its end perhaps a window. `fuse="none"` makes every operator a chain.
+    that yields rows, and at its end perhaps a window or running aggregates. `fuse="none"` makes
+    every operator a chain.
     """
     readers = consumers(roots)
     replicated = any(isinstance(node, Source) for node in walk(roots))
     made: dict[int, list[Node]] = {}  # id of the last node of a chain -> the chain
     for node in walk(roots):
-        if not isinstance(node, Filter | Project | TableJoin | FlatMap | OnTime | WindowAggregate):
+        if not isinstance(node, FUSED):
             continue
         chain = made.get(id(node.input)) if fuse == "auto" else None
         others = [r for r in readers.get(id(node.input), ()) if not isinstance(r, Late)]
@@ -62,14 +65,14 @@ def _numbers_rows(node: Node) -> bool:
 def _joins(chain: Sequence[Node], node: Node) -> bool:
     """May an operator go on with a chain?"""
     last = chain[-1]
-    if isinstance(last, WindowAggregate):
+    if isinstance(last, WindowAggregate | Running):
         return False
     if len(chain) >= MOST_STEPS and not isinstance(node, WindowAggregate):
         return False
     if isinstance(last, OnTime):
         return isinstance(node, WindowAggregate)
     yields = any(isinstance(each, FlatMap) for each in chain)
-    if isinstance(node, FlatMap | OnTime):
+    if isinstance(node, FlatMap | OnTime | Running):
         return not yields
     if isinstance(node, WindowAggregate):
         return False

@@ -22,6 +22,9 @@ TIME = f"{HIDDEN_PREFIX}time"  # the event time, where the source computes it
 KEY_HASH = f"{HIDDEN_PREFIX}hash"  # the hash of the key, behind an exchange
 PLACE = f"{HIDDEN_PREFIX}place"  # the place of a row among all that cross an exchange
 PANE = f"{HIDDEN_PREFIX}pane"  # the pane of its window that a row enters
+SIDE = f"{HIDDEN_PREFIX}side"  # of a join: is a row one of the right side?
+SIDE_TIME = f"{HIDDEN_PREFIX}at"  # and its event time, whatever it is called there
+COUNTED = f"{HIDDEN_PREFIX}rows"  # of a key since it began anew
 HIDDEN = (WATERMARK, TIME, KEY_HASH, PLACE, PANE)
 
 
@@ -157,6 +160,29 @@ class Process(FlatMap):
 
 
 @dataclass(frozen=True, eq=False)
+class Limit(Process):
+    """The first rows; with all of them in one place."""
+
+    rows: int = 0
+    kind: ClassVar[str] = "limit"
+
+    def detail(self) -> str:
+        return f"{self.rows} rows"
+
+
+@dataclass(frozen=True, eq=False)
+class Dedup(Process):
+    """The first row of each key, or the first one in so much time."""
+
+    within: int | None = None
+    kind: ClassVar[str] = "dedup"
+
+    def detail(self) -> str:
+        said = "" if self.within is None else f" within {self.within}"
+        return f"{', '.join(self.key)}{said}"
+
+
+@dataclass(frozen=True, eq=False)
 class Union(Node):
     """The rows of all inputs."""
 
@@ -196,10 +222,12 @@ class Watermark(Node):
 
     column: str = ""
     bound: int = 0
+    latest: int | None = None  # times beyond it are taken for mistakes
     kind: ClassVar[str] = "watermark"
 
     def detail(self) -> str:
-        return f"{self.column} - {self.bound}"
+        until = "" if self.latest is None else f", up to {self.latest}"
+        return f"{self.column} - {self.bound}{until}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +235,7 @@ class OnTime(Node):
     """Rows in panes of windows that are open by the watermark they carry; others are late rows."""
 
     window: Window = None  # type: ignore[assignment]
+    latest: int | None = None  # rows with a time beyond it are late, too
     kind: ClassVar[str] = "on_time"
 
     def detail(self) -> str:
@@ -237,6 +266,45 @@ class WindowAggregate(Node):
         keys = ", ".join(self.key)
         phase = "" if self.phase == "complete" else f" ({self.phase})"
         return f"{made} by {keys or 'nothing'} in {self.window}{phase}"
+
+
+@dataclass(frozen=True, eq=False)
+class WindowJoin(WindowAggregate):
+    """Pairs of rows of two streams by key and window, from one stream of both (`SIDE`).
+
+    left, right: the columns of each side. how: "inner", or with rows that have no partner: "left"
+    or "full".
+    """
+
+    how: str = "inner"
+    left: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+    kind: ClassVar[str] = "window_join"
+
+    def detail(self) -> str:
+        return f"{self.how}, by {', '.join(self.key)} in {self.window}"
+
+
+@dataclass(frozen=True, eq=False)
+class Running(Node):
+    """Aggregates by key so far: `carry` of a row, and what they are with it.
+
+    every: only each so many rows of a key, and then it begins anew; 0: with every row.
+    """
+
+    aggregates: tuple[tuple[str, Aggregate], ...] = ()
+    carry: tuple[str, ...] = ()
+    every: int = 0
+    identity: str = ""
+    rows: Schema = None  # type: ignore[assignment]  # the rows aggregated
+    kind: ClassVar[str] = "running"
+    operator_class: ClassVar[OperatorClass] = OperatorClass.PARTITIONED
+
+    def detail(self) -> str:
+        shown = [pair for pair in self.aggregates if pair[0] != COUNTED]
+        made = ", ".join(f"{name}={aggregate}" for name, aggregate in shown)
+        every = f" of every {self.every} rows" if self.every else ""
+        return f"{made} by {', '.join(self.key) or 'nothing'}{every}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +362,9 @@ class Sink(Node):
 
     def detail(self) -> str:
         return str(self.connector)
+
+
+Stateful = Process | WindowAggregate | Running
 
 
 def walk(roots: Sequence[Node]) -> Iterator[Node]:

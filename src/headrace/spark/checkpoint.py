@@ -26,7 +26,15 @@ from typing import Any
 
 from headrace.connect.paths import is_url, without_credentials
 from headrace.plan.errors import StateError
-from headrace.plan.nodes import Process, Received, Source, WindowAggregate, walk
+from headrace.plan.nodes import (
+    Received,
+    Running,
+    Source,
+    Stateful,
+    WindowAggregate,
+    WindowJoin,
+    walk,
+)
 from headrace.plan.planner import StagePlan
 
 from .ends import HEAD, Ends, Synced, drop_torn, end_of
@@ -272,7 +280,7 @@ def describe(stages: Sequence[StagePlan]) -> dict[str, Any]:
                 sources[node.name] = type(node.connector).__name__
             elif isinstance(node, Received):
                 exchanges[node.name] = stage.number
-            elif isinstance(node, Process | WindowAggregate) and stage_is_keyed(stage):
+            elif isinstance(node, Stateful) and stage_is_keyed(stage):
                 operators[node.identity] = _shape(node)
     return {"sources": sources, "exchanges": exchanges, "operators": operators}
 
@@ -282,11 +290,14 @@ def stage_is_keyed(stage: StagePlan) -> bool:
     return any(isinstance(node, Received) for node in stage.inputs)
 
 
-def _shape(node: Process | WindowAggregate) -> dict[str, Any]:
+def _shape(node: Stateful) -> dict[str, Any]:
     made: dict[str, Any] = {"operator": node.kind, "key": list(node.key)}
-    if isinstance(node, WindowAggregate):
-        made["window"] = str(node.window)
+    if isinstance(node, WindowAggregate | Running):
+        if isinstance(node, WindowAggregate):
+            made["window"] = str(node.window)
         made["aggregates"] = [f"{name}={aggregate}" for name, aggregate in node.aggregates]
+        if isinstance(node, WindowJoin):
+            made["columns"] = [*node.left, *node.right]
     elif node.function.state is not None:
         made["state"] = {f.name: str(f.type) for f in node.function.state.fields}
     return made

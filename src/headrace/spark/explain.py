@@ -10,10 +10,9 @@ from headrace.plan.nodes import (
     HIDDEN,
     Exchange,
     Node,
-    Process,
     Sink,
     Source,
-    WindowAggregate,
+    Stateful,
     walk,
 )
 from headrace.plan.planner import Plan, StagePlan
@@ -71,7 +70,7 @@ def _stage(stage: StagePlan, layout: Shipment, where: str) -> Iterator[str]:
 
 
 def _stateful(stage: StagePlan) -> list[Node]:
-    found = [node for node in walk(stage.roots) if isinstance(node, Process | WindowAggregate)]
+    found = [node for node in walk(stage.roots) if isinstance(node, Stateful)]
     return [node for node in found if getattr(node, "phase", "") != "partial"]
 
 

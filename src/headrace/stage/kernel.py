@@ -17,6 +17,7 @@ from .functions.state import state_record
 from .generate.chain import kernel_text
 from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
+from .generate.stores import StoreLayout
 from .keyed_store import KeyedStore, by_host
 from .module import build
 from .room import give_memory, make_room
@@ -126,6 +127,8 @@ class Kernel:
             task.tables[k] = table.header.address
         if self.chain.emitter is not None:
             self._prepare_emitter(module)
+        if self.chain.running is not None:
+            self._keep_records(window_layout(self.chain.running))
         if self.chain.windowed is not None:
             self._prepare_windows(self.chain.windowed, module)
 
@@ -160,13 +163,7 @@ class Kernel:
         node = self.chain.emitter
         assert isinstance(node, Process) and self._state is not None
         layout, record = state_layout(node), state_record(self._state)
-        self.functions = store_functions(layout, self._state, self.is_compiled)
-        self.store = KeyedStore(
-            self.functions.entry,
-            chunk_records=PROCESS_CHUNK,
-            keeps_text=layout.keeps_text,
-            account=self._account,
-        )
+        store = self._keep_records(layout)
         scratch, initial = record.allocate(), record.allocate()
         heap = new_heap(sum(len(str(v)) * 4 + 16 for v in self._state.initial))
         if layout.keeps_text_values:
@@ -174,9 +171,19 @@ class Kernel:
         for field, value in zip(self._state.fields, self._state.initial, strict=True):
             setattr(initial, field.name, value)
         self._memory += [scratch, initial, heap]
-        task = self.task
-        task.scratch, self.store.header.initial = scratch.address, initial.address
-        task.store = self.store.header.address
+        self.task.scratch, store.header.initial = scratch.address, initial.address
+
+    def _keep_records(self, layout: StoreLayout) -> KeyedStore:
+        """A store of all keys."""
+        self.functions = store_functions(layout, self._state, self.is_compiled)
+        self.store = KeyedStore(
+            self.functions.entry,
+            chunk_records=PROCESS_CHUNK,
+            keeps_text=layout.keeps_text,
+            account=self._account,
+        )
+        self.task.store = self.store.header.address
+        return self.store
 
     def _prepare_windows(self, node: WindowAggregate, module: Any) -> None:
         layout = window_layout(node)

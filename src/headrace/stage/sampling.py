@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from headrace.plan.nodes import Node, Process, WindowAggregate
+from headrace.plan.nodes import Node, Stateful
 
 from .blocks.arrow import Feed, to_arrow
 from .blocks.block import Block, BlockRecord
@@ -195,7 +195,7 @@ class OperatorSampler:
 def _leave_the_rest_to_state(nodes: Sequence[Node], costs: list[float], whole: float) -> None:
     """See the top of this file."""
     for k, node in enumerate(nodes):
-        if isinstance(node, Process | WindowAggregate):
+        if isinstance(node, Stateful):
             costs[k] = max(costs[k], whole - (sum(costs) - costs[k]))
 
 

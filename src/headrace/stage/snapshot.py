@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.plan.errors import DataError, StateError
-from headrace.plan.nodes import Process, WindowAggregate
+from headrace.plan.nodes import Process, WindowJoin
 
 from .blocks.validation import validated
 from .kernel import Kernel
@@ -152,8 +152,8 @@ class KernelState:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        node = kernel.chain.windowed or kernel.chain.emitter
-        assert isinstance(node, WindowAggregate | Process)
+        node = kernel.chain.stateful
+        assert node is not None
         self.identity = node.identity
         self.functions: StoreFunctions = kernel.functions
         self.columns = self.functions.numbered_columns()
@@ -162,9 +162,11 @@ class KernelState:
         names: list[str] = []
         if isinstance(node, Process) and node.function.state is not None:
             names = [each.name for each in node.function.state.fields]
+        elif isinstance(node, WindowJoin):
+            names = ["partners", "at", *node.left, *node.right]
         self.shape = {
             "operator": node.kind,
-            "key": dict(zip(node.key, kinds, strict=True)),
+            "key": dict(zip(node.key, kinds, strict=False)),
             "fields": names or [name for name, _ in self.functions.layout.values],
             "types": values,
             "window": str(getattr(node, "window", None)),

@@ -17,6 +17,7 @@ from .memory.atomics import fetch_add
 from .memory.instructions import clear_bytes, prefetch
 from .memory.pages import PAGE, UNUSED, advise
 from .memory.records import compiled, i32s, i64, i64s, line, record
+from .strings.hashing import hash_int
 from .strings.heap import Heap, OverflowBlock, release_overflow
 from .strings.words import SHORT, byte_length, equal_words, keep_words
 
@@ -237,6 +238,21 @@ def add_number(store, key_hash):
         work_ahead(store)
     put_slot(store.index, store.mask, key_hash & TAG, number)
     return number
+
+
+@compiled
+def spread_hash(key_hash, side, number):
+    """The hash of one of many records of a key, in the key group of the key. Any of these hashes
+    stands for that of the key.
+
+    >>> one, other = spread_hash(-5, 0, 0), spread_hash(-5, 1, 7)
+    >>> one == other, key_group(one) == key_group(other) == key_group(-5)
+    (False, True)
+    >>> spread_hash(one, 1, 7) == other
+    True
+    """
+    tag = hash_int((key_hash >> NUMBER_SHIFT) ^ hash_int(2 * number + side)) & TAG
+    return (key_hash & ~TAG) | tag
 
 
 @compiled

@@ -74,6 +74,30 @@ from .ordering import WORD_BYTES, copy_pairs, sort_by_prefix
 from .panes import LAST, Panes, find_pane, take_spare
 from .room import begin_compaction, end_compaction, make_room, wants_compaction
 from .row_watermarks import copies_watermarks, may_have_watermarks
+from .sketches.ddsketch import (
+    bucket_of,
+    buckets_add,
+    buckets_merge,
+    buckets_merge_room,
+    buckets_quantile,
+    buckets_room,
+)
+from .sketches.distinct import (
+    distinct_add,
+    distinct_count,
+    distinct_merge,
+    distinct_merge_room,
+    distinct_room,
+    float_word,
+    word_view,
+)
+from .sketches.hyperloglog import (
+    loglog_add,
+    loglog_count,
+    loglog_merge,
+    loglog_merge_room,
+    loglog_room,
+)
 from .store import (
     NO_WINDOW,
     NOT_ORDERED,
@@ -94,6 +118,7 @@ from .store import (
     number_in,
     prefetch_entry,
     prefetch_slot,
+    spread_hash,
 )
 from .strings.hashing import combine, hash_float, hash_int, hash_words
 from .strings.heap import Heap, empty_heap, has_overflown
@@ -202,6 +227,12 @@ __all__ = [
     "asks_for_records",
     "begin_compaction",
     "blob",
+    "bucket_of",
+    "buckets_add",
+    "buckets_merge",
+    "buckets_merge_room",
+    "buckets_quantile",
+    "buckets_room",
     "byte_length",
     "changed_bytes",
     "char_length",
@@ -220,6 +251,11 @@ __all__ = [
     "copy_record",
     "count_words",
     "day_of",
+    "distinct_add",
+    "distinct_count",
+    "distinct_merge",
+    "distinct_merge_room",
+    "distinct_room",
     "empty_heap",
     "end_compaction",
     "ends_with_words",
@@ -246,6 +282,7 @@ __all__ = [
     "float_remainder",
     "float_sqrt",
     "float_to_int",
+    "float_word",
     "floor_divide",
     "frame_bytes",
     "has_overflown",
@@ -265,6 +302,11 @@ __all__ = [
     "lacks_bytes",
     "like_words",
     "local_time",
+    "loglog_add",
+    "loglog_count",
+    "loglog_merge",
+    "loglog_merge_room",
+    "loglog_room",
     "lower_words",
     "make_record",
     "make_room",
@@ -302,6 +344,7 @@ __all__ = [
     "slice_chars",
     "sort_by_prefix",
     "split_part",
+    "spread_hash",
     "starts_with_words",
     "strip_end_words",
     "strip_prefix_words",
@@ -325,6 +368,7 @@ __all__ = [
     "whole_power",
     "whole_units",
     "window_start",
+    "word_view",
     "words",
     "write_bool",
     "write_date",

@@ -129,13 +129,18 @@ def observe(bench: Bench, policy: str | None, rates: Sequence[float | None]) -> 
         time.sleep(SETTLE_SECONDS)
         before, earlier = queries.rows(), latencies_so_far(queries.jobs)
         began = time.perf_counter()
+
+        def latencies() -> list[Any]:
+            later = latencies_so_far(queries.jobs)
+            return [b["block"].since(a["block"]) for a, b in zip(earlier, later, strict=True)]
+
         time.sleep(bench.settings.seconds)
-        seconds, later = time.perf_counter() - began, latencies_so_far(queries.jobs)
+        queries.await_that(lambda: all(each.count for each in latencies()))
+        seconds, taken = time.perf_counter() - began, latencies()
         seen = [(b - a) / seconds for a, b in zip(before, queries.rows(), strict=True)]
         queries.stop()
         correct = mixed.are_right(queries.rows())
-    means = [b["block"].since(a["block"]).mean for a, b in zip(earlier, later, strict=True)]
-    return Observed(seen, statistics.fmean(means) / 1e6, correct)
+    return Observed(seen, statistics.fmean(each.mean for each in taken) / 1e6, correct)
 
 
 def mixed(bench: Bench) -> dict[str, Found]:

@@ -9,7 +9,7 @@ expressions of fields and values. Nulls are passed over before `add` is asked fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,6 +59,10 @@ class Code(Protocol):
         """What a user's function gave, as a value of a type."""
         ...
 
+    def hash(self, given: Held) -> str:
+        """The hash of a value that is not null."""
+        ...
+
 
 @dataclass(frozen=True)
 class Change:
@@ -67,6 +71,19 @@ class Change:
     field: str
     words: tuple[str, ...]
     only_if: str | None = None
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """New bytes of a binary field, written where the old ones lie when all else has gone well.
+
+    room: how many fresh bytes that takes. words: given the heap that has them, a call that does it
+    and gives the words of the field, both.
+    """
+
+    field: str
+    room: str
+    words: Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,7 @@ class Kind(ABC):
 
     needs_time = False  # does it look at the event time of rows?
     of_numbers = False  # must its values be numbers?
+    reduces = True  # is a partial result smaller than the values that entered it?
 
     def __init__(self, argument: Any = None) -> None:
         self.argument = argument
@@ -108,11 +126,13 @@ class Kind(ABC):
         return True
 
     @abstractmethod
-    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+    def add(
+        self, kept: Fields, given: Held | None, time: Held | None, code: Code
+    ) -> Sequence[Change | Rewriting]:
         """A value that is not null (None: a row) enters."""
 
     @abstractmethod
-    def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
+    def merge(self, kept: Fields, other: Fields, code: Code) -> Sequence[Change | Rewriting]:
         """Other fields enter; they may have seen no value."""
 
     @abstractmethod

@@ -6,10 +6,13 @@ from ..expressions import Aggregate
 from .base import Kind
 from .count import Count
 from .custom import UserDefined
+from .distinct import CountDistinct
 from .ends import First, Last
 from .extremes import Max, Min
+from .loglog import ApproximateCountDistinct
 from .mean import Mean
 from .moments import Deviation, Variance
+from .quantile import Quantile
 from .sum import Sum
 
 KINDS: dict[str, type[Kind]] = {
@@ -22,6 +25,9 @@ KINDS: dict[str, type[Kind]] = {
     "last": Last,
     "variance": Variance,
     "stddev": Deviation,
+    "count_distinct": CountDistinct,
+    "approx_count_distinct": ApproximateCountDistinct,
+    "quantile": Quantile,
     "user": UserDefined,
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..expressions import Column
-from ..nodes import FlatMap, Node, Project, TableJoin, extended
+from ..nodes import FlatMap, Node, Project, Running, TableJoin, extended
 from ..schema import Field
 
 
@@ -17,7 +17,7 @@ def carry(node: Node, inputs: tuple[Node, ...], carried: Field) -> Node:
             columns = (*node.columns, (carried.name, Column(carried.name)))
             schema = extended(node.schema, carried)
             return replace(node, inputs=inputs, columns=columns, schema=schema)
-        case FlatMap():
+        case FlatMap() | Running():
             names = [n for n in node.schema.names if n not in node.carry]
             fields = [Field(n, node.schema[n]) for n in node.carry]
             schema = extended(type(node.schema)(tuple(fields)), carried)

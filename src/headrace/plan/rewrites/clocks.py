@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..connector import is_unordered
 from ..derive import time_expression
 from ..errors import PipelineError
-from ..expressions import Aggregate, Column
+from ..expressions import Aggregate, Binary, Column, Expression, Literal, When
 from ..nodes import (
     PANE,
     WATERMARK,
@@ -97,6 +97,7 @@ def _on_time(node: WindowAggregate, source: Node) -> OnTime:
         key=source.key,
         time=node.input.time if node.window.uses_time else None,
         window=node.window,
+        latest=_latest(node) if node.window.uses_time else None,
     )
 
 
@@ -115,6 +116,7 @@ def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:
             continue
         windows, exact = below[id(node)]
         for source, time in time_expression(node.input, node.column):
+            time = _believed(time, node)
             steady = is_unordered(source.connector)
             clock = Clock(time, node.bound, windows, exact, node.site, steady)
             known = found.get(id(source))
@@ -131,6 +133,20 @@ def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:
                 clock = replace(clock, windows=both, exact=exact or known[0].exact)
             found[id(source)] = clock, node
     return {source: clock for source, (clock, _) in found.items()}
+
+
+def _believed(time: Expression, node: Watermark) -> Expression:
+    """The time that moves a watermark: null, which does not, where it is beyond the latest."""
+    if node.latest is None:
+        return time
+    latest = Literal(node.latest, node.schema[node.column].required)
+    return When((Binary("<=", time, latest),), (time,), None)
+
+
+def _latest(node: Node) -> int | None:
+    """The latest time that the rows of an operator may have."""
+    known = [n.latest for n in walk([node]) if isinstance(n, Watermark) and n.latest is not None]
+    return min(known, default=None)
 
 
 def _windows_below(roots: Sequence[Node]) -> dict[int, tuple[tuple[Window, ...], bool]]:

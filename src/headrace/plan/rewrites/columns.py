@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ..by_column import ArrowColumns, Computation, is_by_column, uses_columns
 from ..expression_types import type_of
 from ..expressions import Builtin, Column, Expression
-from ..nodes import Filter, Late, Node, Project, WindowAggregate, extended, transform
+from ..nodes import Filter, Late, Node, Project, Running, WindowAggregate, extended, transform
 from ..schema import HIDDEN_PREFIX, Field, Schema
 
 
@@ -34,7 +34,7 @@ def lift_operands(roots: Sequence[Node]) -> list[Node]:
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         made = node.with_inputs(*inputs)
-        if isinstance(made, WindowAggregate):
+        if isinstance(made, WindowAggregate | Running):
             operands = [a.operand for _, a in made.aggregates if a.operand is not None]
             found = [operand for operand in operands if uses_columns(operand)]
             if found:
@@ -48,7 +48,9 @@ def lift_operands(roots: Sequence[Node]) -> list[Node]:
     return transform(roots, change)
 
 
-def _over_columns(node: WindowAggregate, operands: Sequence[Expression]) -> WindowAggregate:
+def _over_columns(
+    node: WindowAggregate | Running, operands: Sequence[Expression]
+) -> WindowAggregate | Running:
     names = {
         e: f"{HIDDEN_PREFIX}operand_{k}" for k, e in enumerate(dict.fromkeys(operands), start=1)
     }

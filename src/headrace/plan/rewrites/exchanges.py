@@ -1,8 +1,8 @@
 """Exchanges: where rows change owner, and aggregates in two halves around them.
 
 Each stateful operator needs all rows of a key in one place. An aggregate whose partial results
-merge exactly is split: its partial half runs with the rows, and only one row per key and window
-crosses.
+merge exactly, and are smaller than the rows, is split: its partial half runs with the rows, and
+only one row per key and window crosses.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..accumulators import merges_exactly, partial_schema
+from ..accumulators import merges_exactly, partial_schema, reduces
 from ..by_column import ArrowColumns
 from ..expressions import Column, Expression, KeyHash
 from ..nodes import (
@@ -21,11 +21,12 @@ from ..nodes import (
     MapBatches,
     Node,
     OnTime,
-    Process,
     Project,
+    Stateful,
     TableJoin,
     Union,
     WindowAggregate,
+    WindowJoin,
     extended,
     transform,
 )
@@ -44,7 +45,7 @@ def insert_exchanges(roots: Sequence[Node]) -> list[Node]:
         made = node.with_inputs(*inputs)
         before = max((passed[id(side)] for side in inputs), default=0)
         lies = {(partitions[id(side)], passed[id(side)]) for side in inputs}
-        if isinstance(node, Process | WindowAggregate):
+        if isinstance(node, Stateful):
             made = _keyed(made, partitions.get(id(inputs[0])))
             partitions[id(made)] = node.key
             before += made.input is not inputs[0]
@@ -66,9 +67,10 @@ def _keyed(node: Node, partition: Partition) -> Node:
     source = node.input
     if partition is not None and partition == node.key:
         return node
-    if isinstance(node, WindowAggregate):
+    if isinstance(node, WindowAggregate) and not isinstance(node, WindowJoin):
         aggregates = tuple(aggregate for _, aggregate in node.aggregates)
-        if not node.reproducible or merges_exactly(aggregates, node.rows):
+        exact = not node.reproducible or merges_exactly(aggregates, node.rows)
+        if exact and reduces(aggregates):
             return _in_halves(node)
     return node.with_inputs(_exchange(source, node))
 

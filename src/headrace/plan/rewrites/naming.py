@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import PipelineError
-from ..nodes import Node, Process, Project, WindowAggregate, transform, walk
+from ..nodes import Node, Project, Stateful, transform, walk
 
 PROJECTIONS = ("select", "with_columns", "drop", "rename", "map")
 
@@ -44,7 +44,7 @@ def name_operators(roots: Sequence[Node]) -> list[Node]:
             name = f"{kind}_{ordinals[kind]}"
             if name in used:
                 name = ""
-        if isinstance(node, Process | WindowAggregate):
+        if isinstance(node, Stateful):
             stateful[node.kind] += 1
             identity = node.name or f"{node.kind}_{stateful[node.kind]}"
             return replace(node, inputs=inputs, name=name, identity=identity)

@@ -21,7 +21,9 @@ from ..nodes import (
     Node,
     Process,
     Project,
+    Running,
     Sink,
+    Stateful,
     TableJoin,
     WindowAggregate,
     consumers,
@@ -59,7 +61,7 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
         match node:
             case Exchange() if id(node) in owned:
                 (reader,) = readers[id(node)]
-                if isinstance(reader, Process) and not carries:
+                if isinstance(reader, Process | Running) and not carries:
                     inputs = (_numbered(inputs[0]),)
                 exchange = replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
                 if PLACE in exchange.schema:
@@ -71,7 +73,7 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
                 return _gathering(made, name, order)
             case Exchange() | Sink() if carries:
                 return node.with_inputs(*inputs)
-            case Filter() | Project() | FlatMap() | TableJoin() if carries:
+            case Filter() | Project() | FlatMap() | TableJoin() | Running() if carries:
                 made = carry(node, inputs, PLACED)
                 behind.add(id(made))
                 return made
@@ -82,7 +84,7 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
 
 def _keeps_state(readers: Sequence[Node]) -> bool:
     """Is the one who reads an exchange an operator with state by key?"""
-    return len(readers) == 1 and isinstance(readers[0], Process | WindowAggregate)
+    return len(readers) == 1 and isinstance(readers[0], Stateful)
 
 
 def _numbered(node: Node) -> Node:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from ..expressions import columns_of
 from ..nodes import (
     PANE,
+    SIDE,
+    SIDE_TIME,
     WATERMARK,
     Exchange,
     Filter,
@@ -17,11 +19,13 @@ from ..nodes import (
     Node,
     OnTime,
     Project,
+    Running,
     Sink,
     Source,
     TableJoin,
     Union,
     WindowAggregate,
+    WindowJoin,
     extended,
     transform,
     visible,
@@ -62,13 +66,16 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 return replace(node, inputs=inputs, schema=schema)
             case Filter() | Exchange():
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
+            case WindowJoin():
+                return _pruned_join(node, inputs, wanted)
             case WindowAggregate():
                 return replace(node, inputs=inputs, rows=inputs[0].schema)
-            case FlatMap() if WATERMARK in node.carry and WATERMARK not in wanted:
-                kept = [f for f in node.schema if f.name != WATERMARK]
-                carry = tuple(n for n in node.carry if n != WATERMARK)
-                schema = Schema(tuple(kept))
-                return replace(node, inputs=inputs, carry=carry, schema=schema)
+            case FlatMap() | Running():
+                carry = tuple(n for n in node.carry if n in wanted)
+                given = [n for n in node.schema.names if n not in node.carry]
+                schema = node.schema.select([*carry, *given])
+                node = replace(node, inputs=inputs, carry=carry, schema=schema)
+                return replace(node, rows=inputs[0].schema) if isinstance(node, Running) else node
             case Late():
                 return replace(node, inputs=inputs, schema=visible(inputs[0].schema))
         return node.with_inputs(*inputs)
@@ -84,6 +91,18 @@ def _pruned_source(node: Source, wanted: set[str]) -> Source:
     if not [n for n in names if n in node.given]:  # rows must have some column to be counted by
         names.insert(0, node.schema.names[0])
     return replace(node, schema=node.schema.select(names))
+
+
+def _pruned_join(node: WindowJoin, inputs: tuple[Node, ...], wanted: set[str]) -> WindowJoin:
+    gone = {*node.left, *node.right} - wanted
+    return replace(
+        node,
+        inputs=inputs,
+        rows=inputs[0].schema,
+        schema=node.schema.select(n for n in node.schema.names if n not in gone),
+        left=tuple(n for n in node.left if n in wanted),
+        right=tuple(n for n in node.right if n in wanted),
+    )
 
 
 def _needed(roots: Sequence[Node]) -> dict[int, set[str]]:
@@ -106,13 +125,17 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
             used = [e for n, e in node.columns if n in wanted] or [node.columns[0][1]]
             return set().union(*(columns_of(e) for e in used))
         case FlatMap():
-            return {*node.arguments, *node.key, *node.carry}
+            return {*node.arguments, *node.key, *(wanted & set(node.carry))}
         case TableJoin():
             return (wanted - {n for _, n in node.taken}) | set(node.left_on)
         case OnTime():
             return wanted - {PANE} | ({node.time, WATERMARK} if node.time else set())
-        case WindowAggregate():
+        case WindowJoin():
+            kept = {SIDE, SIDE_TIME, PANE, *node.key}
+            return kept | (wanted & {*node.left, *node.right})
+        case WindowAggregate() | Running():
             operands = [operand for _, a in node.aggregates for operand in a.operands()]
             columns = set().union(*map(columns_of, operands)) if operands else set()
-            return columns | set(node.key) | {PANE}
+            more = wanted & set(node.carry) if isinstance(node, Running) else {PANE}
+            return columns | set(node.key) | more
     return wanted or set(source.schema.names[:1])

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from headrace.plan.accumulators import Accumulator, accumulators, operand_type
-from headrace.plan.aggregates.base import Change
+from headrace.plan.aggregates.base import Change, Held, Rewriting
 from headrace.plan.aggregates.kinds import kind_of
 from headrace.plan.expression_types import aggregate_type
 from headrace.plan.expressions import Aggregate
@@ -21,19 +21,25 @@ from headrace.plan.types import DataType
 
 from .expressions import Resources, Scope
 from .stores import value_of
-from .values import zero
+from .values import hash_code, zero
 from .writer import Value, Writer
 
 Room = Callable[[str], None]  # asks for the bytes of a string
+Changes = Sequence[Change | Rewriting]
 
 
 @dataclass(frozen=True)
 class Update:
-    """A field of the record and the words of its new value; `only_if` says when it changes."""
+    """A field of the record and the words of its new value; `only_if` says when it changes.
+
+    Of a string that is copied, or bytes that are written, `room` is how many fresh bytes it takes.
+    """
 
     target: Value
     words: tuple[str, ...]
     only_if: str | None = None
+    room: str = ""
+    rewritten: Callable[[str], str] | None = None  # see Rewriting
 
 
 class AggregateCode:
@@ -73,7 +79,7 @@ class AggregateCode:
             there = [each.valid for each in (given, time) if each is not None and each.valid]
             valid = " and ".join(there) or None
 
-            def add(kind=kind, kept=kept, given=given, time=time) -> list[Change]:
+            def add(kind=kind, kept=kept, given=given, time=time) -> Changes:
                 return kind.add(kept, given, time, self._code(scope.writer))
 
             updates.extend(_computed(scope.writer, kept, add, valid))
@@ -92,7 +98,7 @@ class AggregateCode:
         for kind, parts in zip(self.kinds, self.fields, strict=True):
             kept, given = _fields(parts, entry), {part.role: other(part) for part in parts}
 
-            def merge(kind=kind, kept=kept, given=given) -> list[Change]:
+            def merge(kind=kind, kept=kept, given=given) -> Changes:
                 return kind.merge(kept, given, self._code(writer))
 
             updates.extend(_computed(writer, kept, merge))
@@ -136,6 +142,10 @@ class _Code:
         """What a user's function gave, as a value of a type."""
         return Scope(self.writer, Schema(()), {}, self.resources).result(given, kind)
 
+    def hash(self, given: Held) -> str:
+        """The hash of a value that is not null."""
+        return self.let(hash_code([Value(given.type.required, given.words)]))
+
 
 def _fields(parts: Sequence[Accumulator], entry: str) -> dict[str, Value]:
     return {part.role: value_of(part.field, part.type, entry) for part in parts}
@@ -144,7 +154,7 @@ def _fields(parts: Sequence[Accumulator], entry: str) -> dict[str, Value]:
 def _computed(
     writer: Writer,
     kept: dict[str, Value],
-    changes: Callable[[], list[Change]],
+    changes: Callable[[], Changes],
     valid: str | None = None,
 ) -> list[Update]:
     """New values of fields, under names; where `valid` is false they are the old ones."""
@@ -153,36 +163,41 @@ def _computed(
         for role, field in kept.items():
             first = "False" if field.type.is_text else field.word
             writer.line(f"{names[role]} = {first}")
-    words: dict[str, tuple[str, ...]] = {}
+    made: list[Update] = []
     with writer.block(f"if {valid}:") if valid is not None else nullcontext():
         for change in changes():
-            name, field, only_if = names[change.field], kept[change.field], change.only_if
-            words[change.field] = change.words
-            if field.type.is_text:  # whether it changes: it is copied when all else has gone well
-                writer.line(f"{name} = {only_if or 'True'}")
-            elif only_if is None:
-                writer.line(f"{name} = {change.words[0]}")
+            name, field = names[change.field], kept[change.field]
+            if isinstance(change, Rewriting):
+                writer.line(f"{name} = True")
+                made.append(Update(field, (), name, change.room, change.words))
+            elif field.type.is_text:  # whether it changes: it is copied when all else has gone well
+                writer.line(f"{name} = {change.only_if or 'True'}")
+                room = f"kept_bytes({change.words[0]})"
+                made.append(Update(field, change.words, name, room))
             else:
-                writer.line(f"{name} = {change.words[0]} if {only_if} else {field.word}")
-    made = []
-    for role, new in words.items():
-        if kept[role].type.is_text:
-            made.append(Update(kept[role], new, names[role]))
-        else:
-            made.append(Update(kept[role], (names[role],)))
+                kept_word = (
+                    "" if change.only_if is None else f" if {change.only_if} else {field.word}"
+                )
+                writer.line(f"{name} = {change.words[0]}{kept_word}")
+                made.append(Update(field, (name,)))
     return made
 
 
 def _store(writer: Writer, updates: list[Update], room: Room, store: str = "store") -> None:
-    texts = [update for update in updates if update.target.type.is_text]
-    if texts:
-        bytes_ = [f"(kept_bytes({u.words[0]}) if {u.only_if} else 0)" for u in texts]
-        room(" + ".join(bytes_))  # asked for at once: a row enters whole, or not yet
+    asked = [f"({u.room} if {u.only_if} else 0)" for u in updates if u.room]
+    if asked:
+        room(" + ".join(asked))  # asked for at once: a row enters whole, or not yet
+    heap = f"Heap({store}.heap)"
     for update in updates:
-        if not update.target.type.is_text:
-            writer.line(f"{update.target.word} = {update.words[0]}")
+        kept = update.target.words
+        if not update.room:
+            writer.line(f"{kept[0]} = {update.words[0]}")
             continue
-        (head, tail), kept = update.words, update.target.words
         with writer.block(f"if {update.only_if}:"):
-            writer.line(f"{kept[1]} = keep_words({head}, {tail}, Heap({store}.heap))")
+            if update.rewritten is not None:
+                head, tail = writer.fresh(), writer.fresh()
+                writer.line(f"{head}, {tail} = {update.rewritten(heap)}")
+            else:
+                head, tail = update.words[0], f"keep_words({', '.join(update.words)}, {heap})"
+            writer.line(f"{kept[1]} = {tail}")
             writer.line(f"{kept[0]} = {head}")

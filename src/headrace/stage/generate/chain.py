@@ -19,8 +19,11 @@ from headrace.plan.nodes import (
     OnTime,
     Process,
     Project,
+    Running,
+    Stateful,
     TableJoin,
     WindowAggregate,
+    WindowJoin,
 )
 from headrace.plan.windows.base import MergingWindow
 
@@ -28,10 +31,12 @@ from .aggregates import AggregateCode
 from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
 from .firing import advance_text
-from .layouts import state_layout, table_layout, window_layout
+from .joining import enter_row, joined_text
+from .layouts import records_layout, state_layout, table_layout, window_layout
 from .moving import compact_text
+from .running import update_running
 from .steps import apply_steps, is_true, match_number
-from .stores import StoreLayout, find_text, insert_text, match_text, order_text, record_text
+from .stores import find_text, insert_text, match_text, order_text, record_text
 from .values import hash_code
 from .windowing import update_window
 from .writer import Writer
@@ -63,19 +68,14 @@ def kernel_text(chain: Chain) -> KernelText:
     if chain.emitter is not None:
         parts.append(frame_text(context))
     if chain.windowed is not None:
-        parts.append(advance_text(chain.windowed, made.resources))
-    state = _state_layout(chain)
-    if state is not None and state.keeps_text:
-        parts.append(compact_text(state))
+        if isinstance(chain.windowed, WindowJoin):
+            parts.append(joined_text(chain.windowed, made.resources))
+        else:
+            parts.append(advance_text(chain.windowed, made.resources))
+    if chain.stateful is not None and records_layout(chain.stateful).keeps_text:
+        parts.append(compact_text(records_layout(chain.stateful)))
     made.text = "\n\n".join(parts)
     return made
-
-
-def _state_layout(chain: Chain) -> StoreLayout | None:
-    """The records of the chain's operator with state."""
-    if chain.windowed is not None:
-        return window_layout(chain.windowed)
-    return state_layout(chain.emitter) if isinstance(chain.emitter, Process) else None
 
 
 def _stores(chain: Chain, made: KernelText) -> list[str]:
@@ -90,11 +90,12 @@ def _stores(chain: Chain, made: KernelText) -> list[str]:
         elif isinstance(node, Process):
             layout = state_layout(node)
             parts += [record_text(layout), find_text(layout), insert_text(layout, {})]
-        elif isinstance(node, WindowAggregate):
+        elif isinstance(node, WindowAggregate | Running):
             layout = window_layout(node)
             code = AggregateCode(node.aggregates, node.rows, made.resources)
-            parts += [record_text(layout), find_text(layout)]
-            parts += [insert_text(layout, code.initial()), order_text(layout, _end(node, code))]
+            parts += [record_text(layout), find_text(layout), insert_text(layout, code.initial())]
+            if isinstance(node, WindowAggregate):
+                parts.append(order_text(layout, _end(node, code)))
     return parts
 
 
@@ -274,7 +275,7 @@ def _early_key(chain: Chain, rest: Sequence[Node]) -> list[Expression] | None:
     """
     made: dict[str, Expression] = {name: Column(name) for name in chain.input.names}
     for node in rest:
-        if isinstance(node, Process | WindowAggregate):
+        if isinstance(node, Stateful):
             keys = [made[name] for name in node.key]
             safe = not any(can_fail(key, chain.input) for key in keys)
             return keys if keys and safe else None
@@ -323,10 +324,15 @@ def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:
 
 
 def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
-    windowed = context.chain.windowed
-    steps = [node for node in nodes if node is not windowed]
+    windowed, running = context.chain.windowed, context.chain.running
+    steps = [node for node in nodes if node not in (windowed, running)]
     scope = apply_steps(context, context.input_scope(), steps, "continue")
+    if isinstance(windowed, WindowJoin):
+        enter_row(context, scope, windowed)
+        return
     if windowed is not None:
         update_window(context, scope, windowed)
         return
+    if running is not None:
+        scope = update_running(context, scope, running)
     context.write(scope)

@@ -19,6 +19,8 @@ from headrace.plan.nodes import (
     Process,
     Project,
     Received,
+    Running,
+    Stateful,
     TableJoin,
     WindowAggregate,
     visible,
@@ -28,7 +30,7 @@ from headrace.plan.schema import Schema
 from ..blocks.layout import Layout
 from ..task import LATE, MAIN
 from .expressions import Resources, Scope
-from .layouts import state_layout, table_layout
+from .layouts import records_layout, table_layout
 from .stores import (
     LOCATION,
     StoreLayout,
@@ -74,6 +76,16 @@ class Chain:
         return self.last if isinstance(self.last, WindowAggregate) else None
 
     @property
+    def running(self) -> Running | None:
+        """The running aggregates that the chain ends in, if any."""
+        return self.last if isinstance(self.last, Running) else None
+
+    @property
+    def stateful(self) -> Stateful | None:
+        """The operator that keeps state, if any."""
+        return next((node for node in self.nodes if isinstance(node, Stateful)), None)
+
+    @property
     def gives_single_rows(self) -> bool:
         """Can each row be given as a partial result of its own, without a window in between?"""
         node = self.windowed
@@ -111,7 +123,7 @@ def node_can_fail(node: Node) -> bool:
     match node:
         case FlatMap():
             return True
-        case WindowAggregate():
+        case WindowAggregate() | Running():
             return any(aggregate != COUNT_ROWS for _, aggregate in node.aggregates)
         case Filter():
             return can_fail(node.predicate, schema)
@@ -333,10 +345,11 @@ class Context:
             head.line("hashes = i64s(task.hashes)")
         for k, node in enumerate(self.made.tables):
             locate(head, table_layout(node, k), f"Store(task.tables[{k}])")
-        if isinstance(chain.emitter, Process):
+        if isinstance(chain.stateful, Process | Running):
+            layout = records_layout(chain.stateful)
             head.line("store = Store(task.store)")
             head.line("epoch = store.epoch")
-            locate(head, state_layout(chain.emitter), "store")
+            locate(head, layout, "store")
         if chain.windowed is not None:
             head.line("panes = Panes(task.panes)")
             if chain.gives_single_rows:

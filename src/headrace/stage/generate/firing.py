@@ -24,7 +24,7 @@ from .writer import Value, Writer
 
 def advance_text(node: WindowAggregate, resources: Resources) -> str:
     """advance(task): give out the windows that are due."""
-    made = _Advance(node, resources)
+    made = Advance(node, resources)
     if node.phase == "partial":
         made.partial_results()
     elif isinstance(node.window, MergingWindow):
@@ -34,7 +34,7 @@ def advance_text(node: WindowAggregate, resources: Resources) -> str:
     return f"@compiled\ndef advance(task_address):\n{made.head()}{made.writer.text()}"
 
 
-class _Advance:
+class Advance:
     """The function in the making."""
 
     def __init__(self, node: WindowAggregate, resources: Resources) -> None:
@@ -62,17 +62,17 @@ class _Advance:
         with writer.block("while task.firing < task.due_count:"):
             writer.line("store = Store(i64s(task.due)[task.firing])")
             with writer.block("while task.place < store.count:"):
-                self._leave_if_full()
-                writer.line(f"entry = {self._entry('store', 'task.place')}")
-                values = self._keys("entry")
+                self.leave_if_full()
+                writer.line(f"entry = {self.entry('store', 'task.place')}")
+                values = self.keys("entry")
                 values[PANE] = Value(int64, ("store.window",))
                 for part in self.code.parts:
                     values[part.column] = self.layout.value(part.field, "entry")
-                self._write(values)
+                self.write(values)
                 writer.line("task.place += 1")
             writer.line("task.place = 0")
             writer.line("task.firing += 1")
-        self._return("CONSUMED")
+        self.return_("CONSUMED")
 
     def windows(self) -> None:
         """Window after window, each with its records by key."""
@@ -82,17 +82,17 @@ class _Advance:
             writer.line("end = store.first")
             with writer.block("if task.due_count > 1:"):
                 self._bring_together()
-            self._sort("store")
+            self.sort("store")
             writer.line("pairs = i64s(task.order)")
             with writer.block("while task.place < store.count:"):
-                self._leave_if_full()
+                self.leave_if_full()
                 number = writer.let("pairs[2 * (task.ordered + task.place) + 1]", "m")
-                writer.line(f"entry = {self._entry('store', number)}")
+                writer.line(f"entry = {self.entry('store', number)}")
                 self._ask_ahead("pairs[2 * (task.ordered + {}) + 1]", "task.place")
-                self._write(self._results("entry", "end"))
+                self.write(self._results("entry", "end"))
                 writer.line("task.place += 1")
             writer.line("next_window(task)")
-        self._return("CONSUMED")
+        self.return_("CONSUMED")
 
     def records_by_end(self, window: MergingWindow) -> None:
         """Record after record, by end and key, from pane to pane."""
@@ -105,7 +105,7 @@ class _Advance:
             writer.line(f"behind = find_pane(panes, {window.following('store.window')})")
             writer.line("end = store.last")
             with writer.block("while store.given < store.count:"):
-                writer.line(f"entry = {self._entry('store', 'sequence[store.given]')}")
+                writer.line(f"entry = {self.entry('store', 'sequence[store.given]')}")
                 writer.line(f"end = {window.record_end(self._measures('entry'))}")
                 with writer.block("if end > task.watermark:"):
                     writer.line("break")
@@ -113,19 +113,21 @@ class _Advance:
                 with writer.block("if behind != 0:"):
                     self._look_behind()
                     self._go_over(window)
-                self._leave_if_full()
-                self._write(self._results("entry", "end"))
+                self.leave_if_full()
+                self.write(self._results("entry", "end"))
                 writer.line("store.given += 1")
             writer.line("store.first = end if store.given < store.count else store.last")
             writer.line("next_window(task)")
-        self._return("CONSUMED")
+        self.return_("CONSUMED")
 
     # ---- pieces ------------------------------------------------------------------------------
 
-    def _entry(self, store: str, number: str) -> str:
+    def entry(self, store: str, number: str) -> str:
+        """Code of a record of a store."""
         return entry_code(self.layout, store, number)
 
-    def _keys(self, entry: str) -> dict[str, Value]:
+    def keys(self, entry: str) -> dict[str, Value]:
+        """The key of a record, by the names of its columns."""
         return dict(zip(self.node.key, self.layout.key_values(entry), strict=True))
 
     def _measures(self, entry: str) -> dict[str, str]:
@@ -134,24 +136,27 @@ class _Advance:
         return {name: self.code.field_of(name, "value", entry).word for name in names}
 
     def _results(self, entry: str, end: str) -> dict[str, Value]:
-        values, node = self._keys(entry), self.node
+        values, node = self.keys(entry), self.node
         made = node.window.results(self.words, end, self._measures(entry))
         values |= {name: Value(node.schema[name], (word,)) for name, word in made.items()}
         values[WATERMARK] = Value(int64, (f"{end} - 1",))
         return values | self.code.results(self.writer, entry)
 
-    def _write(self, values: dict[str, Value]) -> None:
+    def write(self, values: dict[str, Value]) -> None:
+        """Give a row; there is room."""
         write_row(self.writer, "out", "written", self.node.schema, values.__getitem__)
         self.writer.line("written += 1")
         stop_when_full(self.writer, self.node.schema)
 
-    def _return(self, answer: str) -> None:
+    def return_(self, answer: str) -> None:
+        """Leave, with what was written so far."""
         self.writer.line("out.rows = written")
         self.writer.line(f"return {answer}")
 
-    def _leave_if_full(self) -> None:
+    def leave_if_full(self) -> None:
+        """Leave where there is no room for another row."""
         with self.writer.block("if written == room:"):
-            self._return("OUTPUT_FULL")
+            self.return_("OUTPUT_FULL")
 
     def _ask_ahead(self, number: str, place: str) -> None:
         """Records that are given out by key lie anywhere: ask for one that comes soon."""
@@ -160,12 +165,13 @@ class _Advance:
             soon = f"entry_address(store, {number.format(ahead)}, {size_name(self.layout)})"
             self.writer.line(f"prefetch({soon})")
 
-    def _sort(self, store: str) -> None:
+    def sort(self, store: str) -> None:
+        """Order the records of a store, unless they are."""
         writer = self.writer
         with writer.block("if task.ordered < 0:"):
             with writer.block(f"if task.order_room < {store}.count:"):
                 writer.line(f"task.needs_order = {store}.count")
-                self._return("NEED_MEMORY")
+                self.return_("NEED_MEMORY")
             writer.line("counters = task.order + 4 * task.order_room * WORD_BYTES")
             writer.line(f"task.ordered = window_sort({store}, task.order, counters)")
 
@@ -175,14 +181,14 @@ class _Advance:
         with writer.block("if store.sequence_room < store.count:"):
             writer.line("task.need = store.address")
             writer.line("task.needs_sequence = 1")
-            self._return("NEED_MEMORY")
-        self._sort("store")
+            self.return_("NEED_MEMORY")
+        self.sort("store")
         writer.line("pairs, numbers = i64s(task.order), i32s(store.sequence)")
         with writer.block("for k in range(store.count):"):
             writer.line("numbers[k] = pairs[2 * (task.ordered + k) + 1]")
         writer.line("store.given = 0")
         with writer.block("while store.given < store.count:"):  # saved after they were given out
-            writer.line(f"entry = {self._entry('store', 'numbers[store.given]')}")
+            writer.line(f"entry = {self.entry('store', 'numbers[store.given]')}")
             end = window.record_end(self._measures("entry"))
             with writer.block(f"if {end} >= store.first:"):
                 writer.line("break")
@@ -194,21 +200,21 @@ class _Advance:
         with writer.block("if panes.gathered == 0:"):
             with writer.block("if panes.spare == 0:"):
                 writer.line("task.needs_spare = 1")
-                self._return("NEED_MEMORY")
+                self.return_("NEED_MEMORY")
             writer.line("panes.gathered = take_spare(panes)")
         writer.line("store = Store(panes.gathered)")
         with writer.block("while task.firing < task.due_count:"):
             writer.line("pane = Store(i64s(task.due)[task.firing])")
             with writer.block("while task.place < pane.count:"):
-                writer.line(f"part = {self._entry('pane', 'task.place')}")
-                keys = call_arguments(list(self._keys("part").values()))
+                writer.line(f"part = {self.entry('pane', 'task.place')}")
+                keys = call_arguments(list(self.keys("part").values()))
                 arguments = ", ".join(["store", "part.hash", *keys])
                 writer.line(f"number = window_find({arguments})")
                 with writer.block("if number < 0:"):
                     writer.line(f"number = window_insert({arguments})")
                 with writer.block("if number < 0:"):
                     self._need("store")
-                writer.line(f"entry = {self._entry('store', 'number')}")
+                writer.line(f"entry = {self.entry('store', 'number')}")
                 self._merge("entry", "part", "store")
                 writer.line("task.place += 1")
             writer.line("task.place = 0")
@@ -219,19 +225,19 @@ class _Advance:
         writer, far, near = self.writer, PREFETCH_AHEAD // 2, PREFETCH_AHEAD // 4
         writer.line("further = Store(behind)")
         with writer.block(f"if store.given + {far} < store.count:"):
-            writer.line(f"soon = {self._entry('store', f'sequence[store.given + {far}]')}")
+            writer.line(f"soon = {self.entry('store', f'sequence[store.given + {far}]')}")
             writer.line("prefetch_slot(further.index, further.mask, soon.hash)")
-            writer.line(f"soon = {self._entry('store', f'sequence[store.given + {near}]')}")
+            writer.line(f"soon = {self.entry('store', f'sequence[store.given + {near}]')}")
             where = "further.index, further.mask, further.chunks, further.chunk_shift"
             writer.line(f"prefetch_entry({where}, soon.hash, {size_name(self.layout)})")
 
     def _go_over(self, window: MergingWindow) -> None:
         """A record whose window goes on in the pane behind becomes part of the record there."""
         writer = self.writer
-        keys = call_arguments(list(self._keys("entry").values()))
+        keys = call_arguments(list(self.keys("entry").values()))
         writer.line(f"number = window_find({', '.join(['further', 'entry.hash', *keys])})")
         with writer.block("if number >= 0:"):
-            writer.line(f"later = {self._entry('further', 'number')}")
+            writer.line(f"later = {self.entry('further', 'number')}")
             with writer.block(f"if {window.begins(self._measures('later'))} < end:"):
                 self._merge("later", "entry", "further")
                 writer.line("note_change(further, later, number)")
@@ -250,4 +256,4 @@ class _Advance:
 
     def _need(self, store: str) -> None:
         self.writer.line(f"task.need = {store}.address")
-        self._return("NEED_MEMORY")
+        self.return_("NEED_MEMORY")

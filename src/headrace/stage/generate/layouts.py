@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from headrace.plan.accumulators import accumulators
-from headrace.plan.nodes import Process, TableJoin, WindowAggregate
+from headrace.plan.nodes import Process, Running, Stateful, TableJoin, WindowAggregate, WindowJoin
+from headrace.plan.types import DataType, bool_, int64
 
 from .stores import StoreLayout
+
+PARTNERS, AT, COLUMN = "partners", "at", "column_"  # fields of the rows of a join
 
 
 def state_layout(node: Process) -> StoreLayout:
@@ -17,12 +20,28 @@ def state_layout(node: Process) -> StoreLayout:
     return StoreLayout("state", keys, values, in_state=True)
 
 
-def window_layout(node: WindowAggregate) -> StoreLayout:
-    """The records of an open window: the key and the accumulators."""
+def window_layout(node: WindowAggregate | Running) -> StoreLayout:
+    """The records of an open window, or of running aggregates: the key and the accumulators."""
     keys = tuple(node.inputs[0].schema[name] for name in node.key)
+    if isinstance(node, WindowJoin):
+        return _join_layout(node, keys)
     kept = accumulators(tuple(aggregate for _, aggregate in node.aggregates), node.rows)
     values = tuple((part.field, part.type) for parts in kept for part in parts)
     return StoreLayout("window", keys, values)
+
+
+def _join_layout(node: WindowJoin, keys: tuple[DataType, ...]) -> StoreLayout:
+    """The rows of a pane: the key, the side and which of its rows it is; how many there are (in
+    the first one), the time, and the columns of both sides."""
+    names = (*node.left, *node.right)
+    columns = tuple((f"{COLUMN}{k}", node.rows[name]) for k, name in enumerate(names))
+    values = ((PARTNERS, int64), (AT, int64), *columns)
+    return StoreLayout("window", (*keys, bool_, int64), values, spread=2)
+
+
+def records_layout(node: Stateful) -> StoreLayout:
+    """The records of an operator with state."""
+    return state_layout(node) if isinstance(node, Process) else window_layout(node)
 
 
 def table_layout(node: TableJoin, k: int) -> StoreLayout:

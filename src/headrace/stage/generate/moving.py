@@ -6,7 +6,6 @@ from headrace.plan.types import DataType
 
 from ..blocks.layout import KIND_OF_TYPE
 from .stores import StoreLayout, assign, call_arguments, entry_code, keep
-from .values import hash_code
 from .writer import Value, Writer
 
 
@@ -19,7 +18,9 @@ def load_text(layout: StoreLayout) -> str:
     writer = Writer()
     with writer.block("while row < block.rows:"):
         keys = [_column_value(writer, k, kind) for k, kind in enumerate(layout.keys)]
-        arguments = ", ".join(["store", writer.let(hash_code(keys), "h"), *call_arguments(keys)])
+        arguments = ", ".join(
+            ["store", writer.let(layout.hash_code(keys), "h"), *call_arguments(keys)]
+        )
         writer.line(f"number = {layout.prefix}_find({arguments})")
         with writer.block("if number >= 0 and not replace:"):
             writer.line("store.repeated = row")

@@ -133,7 +133,10 @@ def _on_time(context: Context, scope: Scope, node: OnTime, skip: str) -> Scope:
         return _with_pane(context, scope, node, pane)
     time = scope.column(node.time)
     context.tests_lateness = True
-    late = writer.let("False" if time.valid is None else f"not {time.valid}", "b")
+    mistaken = [f"not {time.valid}"] if time.valid is not None else []
+    if node.latest is not None:
+        mistaken.append(f"{time.word} > {node.latest}")
+    late = writer.let(" or ".join(mistaken) or "False", "b")
     pane = writer.let(kind.pane(words, time.word), "w")
     with scope.branch("if marked:"):  # in most blocks no row can be late
         watermark = scope.column(WATERMARK).word

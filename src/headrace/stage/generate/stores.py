@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from headrace.plan.types import DataType
 
 from ..blocks.layout import KIND_OF_TYPE
-from .values import zero
+from .values import hash_code, zero
 from .writer import Value, Writer
 
 # locals of a kernel, and the header fields they are loaded from
@@ -27,6 +27,7 @@ class StoreLayout:
     values: tuple[tuple[str, DataType], ...] = ()
     in_state: bool = False
     is_static: bool = False  # a table, which is filled once
+    spread: int = 0  # the last so many keys, numbers, do not count for the key group
 
     @property
     def keys_beside_slots(self) -> bool:
@@ -47,6 +48,13 @@ class StoreLayout:
     def keeps_text_values(self) -> bool:
         """Do the values of records hold strings?"""
         return any(kind.is_text for _, kind in self.values)
+
+    def hash_code(self, keys: list[Value]) -> str:
+        """Code of the hash of a key."""
+        if not self.spread:
+            return hash_code(keys)
+        numbers = ", ".join(f"int({key.word})" for key in keys[-self.spread :])
+        return f"spread_hash({hash_code(keys[: -self.spread])}, {numbers})"
 
     def key_fields(self) -> list[tuple[str, str]]:
         """(field name, kind) of the key."""

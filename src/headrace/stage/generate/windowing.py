@@ -21,22 +21,7 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
     if context.chain.gives_single_rows:
         with scope.branch("if direct:"):
             _give_single_row(context, scope, node)
-    with writer.block(f"if {pane} != pane_number:"):
-        writer.line(f"pane = find_pane(panes, {pane})")
-        with writer.block("if pane == 0:"):
-            words = Formulas(context.made.resources)
-            writer.line(f"task.need_window = {pane}")
-            first = node.window.first_use if node.phase == "partial" else node.window.first_end
-            writer.line(f"task.need_first = {first(words, pane)}")
-            writer.line(f"task.need_last = {node.window.last_end(words, pane)}")
-            writer.line("task.needs_window = 1")
-            context.leave("NEED_MEMORY", "place")
-        writer.line("store = Store(pane)")
-        writer.line("epoch = store.epoch")
-        if context.made.uses_known:
-            writer.line("serial = store.serial")
-        locate(writer, layout, "store")
-        writer.line(f"pane_number = {pane}")
+    open_pane(context, node, pane)
     context.prefetch(layout)
     find = context.find_by_match if context.made.uses_known else context.find_or_insert
     number, entry = find(scope, node.key, layout)
@@ -51,6 +36,27 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
     else:
         code.update(scope, entry, room)
     context.note_change(entry, number)
+
+
+def open_pane(context: Context, node: WindowAggregate, pane: str) -> None:
+    """Let `store` be the pane that a row enters; it is opened where there is none."""
+    writer = context.writer
+    with writer.block(f"if {pane} != pane_number:"):
+        writer.line(f"pane = find_pane(panes, {pane})")
+        with writer.block("if pane == 0:"):
+            words = Formulas(context.made.resources)
+            writer.line(f"task.need_window = {pane}")
+            first = node.window.first_use if node.phase == "partial" else node.window.first_end
+            writer.line(f"task.need_first = {first(words, pane)}")
+            writer.line(f"task.need_last = {node.window.last_end(words, pane)}")
+            writer.line("task.needs_window = 1")
+            context.leave("NEED_MEMORY", "place")
+        writer.line("store = Store(pane)")
+        writer.line("epoch = store.epoch")
+        if context.made.uses_known:
+            writer.line("serial = store.serial")
+        locate(writer, window_layout(node), "store")
+        writer.line(f"pane_number = {pane}")
 
 
 def _give_single_row(context: Context, scope: Scope, node: WindowAggregate) -> None:

@@ -1,0 +1,132 @@
+"""What a stream becomes together with others: unions, and joins with tables and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .plan import build, build_joins
+from .plan.checks import Place
+from .plan.nodes import Node
+from .plan.table import Table
+from .shown import Shown
+from .time import Length, Windows
+
+if TYPE_CHECKING:
+    from .stream import Stream
+
+
+class Combined(Shown):
+    """Operators with several inputs."""
+
+    __slots__ = ()
+
+    def _made(self, node: Node) -> Stream:
+        made: Stream = type(self)(node)  # type: ignore[call-arg, assignment]
+        return made
+
+    def union(self, *others: Stream, name: str | None = None) -> Stream:
+        """The rows of this stream and others with the same columns, in any order.
+
+        >>> from headrace.stream import example
+        >>> example(a=int, b=str).union(example(b=str, a=int))
+        Stream(a: int64, b: string)
+        """
+        for other in others:
+            if not isinstance(other, Combined):
+                raise Place("union", name).error(
+                    f"{type(other).__name__} is not a stream",
+                    "give each as a stream: a.union(b, c)",
+                )
+        return self._made(build.union([self._node, *(other._node for other in others)], name))
+
+    def join(
+        self,
+        table: Table,
+        on: str | Sequence[str] | Mapping[str, str],
+        *,
+        right_on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        name: str | None = None,
+    ) -> Stream:
+        """Each row with the row of a static table that has its key.
+
+        `on` names the columns of both sides; where they differ, give a dict (the stream's to the
+        table's) or `right_on`. The table's key columns are not repeated. Rows without a partner
+        are left out ("inner"), or get nulls ("left").
+
+        >>> import pyarrow as pa
+        >>> from headrace.plan.schema import Schema
+        >>> from headrace.plan.table import Table
+        >>> from headrace.stream import example
+        >>> ads = Table("ads", Schema.of({"ad": int, "campaign": str}), lambda: pa.table({}))
+        >>> example(ad=int).join(ads, on="ad", how="left")
+        Stream(ad: int64, campaign: optional(string))
+        """
+        return self._made(build.join(self._node, table, on, right_on, how, name))
+
+    def window_join(
+        self,
+        other: Stream,
+        on: str | Sequence[str] | Mapping[str, str],
+        window: Windows,
+        *,
+        right_on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        name: str | None = None,
+    ) -> Stream:
+        """Each row with every row of another stream that has its key and is in its window.
+
+        `on` and `right_on` are those of `join`. Both streams need an event time; windows follow
+        each other (`tumbling`), and pairs come when one is over. Rows without a partner are left
+        out ("inner"), or come with nulls: those of this stream ("left"), or of both ("full").
+
+        >>> from headrace.stream import example
+        >>> from headrace.time import tumbling
+        >>> views = example(ad=int, at=int).with_watermark("at", 5)
+        >>> clicks = example(ad=int, clicked=int, price=float).with_watermark("clicked", 5)
+        >>> views.window_join(clicks, "ad", tumbling(100)).schema
+        Schema(ad: int64, window_start: int64, at: int64, clicked: int64, price: float64)
+        """
+        place = Place("window_join", name)
+        if not isinstance(window, Windows):
+            raise place.error(f"{window!r} is not a window", 'use hr.tumbling("10s")')
+        right, made = _other(other, place), window.make
+        return self._made(
+            build_joins.window_join(self._node, right, on, right_on, made, window.given, how, name)
+        )
+
+    def interval_join(
+        self,
+        other: Stream,
+        on: str | Sequence[str] | Mapping[str, str],
+        *,
+        before: Length = 0,
+        after: Length = 0,
+        right_on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        name: str | None = None,
+    ) -> Stream:
+        """Each row with every row of another stream that has its key and is near in event time:
+        from `before` this row until `after` it, both included.
+
+        `on` and `right_on` are those of `join`. Pairs come when the watermark of both streams says
+        that all partners are there; behind them there is no event time. Rows without a partner
+        are left out ("inner"), or come with nulls ("left").
+
+        >>> from headrace.stream import example
+        >>> views = example(ad=int, at=int).with_watermark("at", 5)
+        >>> clicks = example(ad=int, clicked=int, price=float).with_watermark("clicked", 5)
+        >>> views.interval_join(clicks, "ad", after=60)
+        Stream(ad: int64, at: int64, clicked: int64, price: float64; key ad)
+        """
+        right = _other(other, Place("interval_join", name))
+        return self._made(
+            build_joins.interval_join(self._node, right, on, right_on, before, after, how, name)
+        )
+
+
+def _other(given: Any, place: Place) -> Node:
+    if not isinstance(given, Combined):
+        raise place.error(f"{type(given).__name__} is not a stream", "join tables with join(...)")
+    return given._node

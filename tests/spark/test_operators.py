@@ -1,0 +1,76 @@
+"""Operators that share one query on Spark give what the reference gives, over several batches."""
+
+from tests.naive import naive, rows_of
+from tests.running import assert_same
+from tests.spark import pipelines
+
+import headrace as hr
+
+
+def test_operators(session):
+    rows = hr.read.memory(pipelines.tables(600, 1, disorder=30, seed=4)[0])
+    stream = rows.with_watermark("at", 30)
+    made = {
+        "limit": stream.limit(123),
+        "dedup": stream.dedup("user", "value"),
+        "dedup within": stream.dedup("user", within=100),
+        "distinct": stream.key_by("user")
+        .window(hr.tumbling(200))
+        .agg(n=hr.count_distinct("value")),
+        "slid": stream.window(hr.sliding(200, every=100)).agg(n=hr.count_distinct("user")),
+        "running": stream.key_by("user").running(n=hr.count(), total=hr.sum("value")),
+        "counted": stream.key_by("user").window(hr.counting(7)).agg(last=hr.last("value")),
+        "everything": rows.agg(n=hr.count_distinct("value"), m=hr.count_distinct("user")),
+    }
+    outputs = [each.write.collect(name=name) for name, each in made.items()]
+    hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2)
+    for output, expected in zip(outputs, naive(outputs), strict=True):
+        assert_same(rows_of(output.result()), expected, ordered=False)
+
+
+def test_times_of_the_far_future(session):
+    (table,) = pipelines.tables(600, 1, disorder=30, seed=5)
+    times = [10**9 if k % 100 == 50 else at for k, at in enumerate(table["at"].to_pylist())]
+    stream = hr.read.memory(table.set_column(1, "at", [times])).with_watermark(
+        "at", 30, latest=10**6
+    )
+    counted = stream.key_by("user").window(hr.tumbling(50)).agg(n=hr.count())
+    outputs = [counted.write.collect(), counted.late().write.collect()]
+    job = hr.run(
+        *outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2
+    )
+    for output, expected in zip(outputs, naive(outputs), strict=True):
+        assert_same(rows_of(output.result()), expected, ordered=False)
+    assert job.progress().late_rows == 6
+
+
+def test_sketches(session):
+    rows = hr.read.memory(pipelines.tables(600, 2, disorder=30, seed=4))
+    stream = rows.with_watermark("at", 30).window(hr.sliding(400, every=200))
+    made = stream.agg(
+        about=hr.approx_count_distinct("value", 0.1), top=hr.quantile("at", 0.9, error=0.05)
+    )
+    outputs = [made.write.collect(), made.write.collect()]
+    hr.run(outputs[0], engine="spark", session=session, compiled=False, batch_rows=250, shards=2)
+    hr.run(outputs[1], engine="thread", compiled=False)
+    on_spark, on_thread = (rows_of(output.result()) for output in outputs)
+    assert_same(on_spark, on_thread, ordered=False)
+
+
+def test_joins(session):
+    left, right = (
+        hr.read.memory(pipelines.tables(300, channels, disorder=30, seed=channels), name=name)
+        for channels, name in ((1, "left"), (2, "right"))
+    )
+    left = left.with_watermark("at", 10)  # some rows are late
+    right = right.rename(at="then", value="other").with_watermark("then", 30)
+    made = {
+        "inner": left.window_join(right, "user", hr.tumbling(50)),
+        "full": left.window_join(right, "user", hr.tumbling(20), how="full"),
+        "near": left.interval_join(right, "user", before=5, after=20, how="left"),
+    }
+    outputs = [each.write.collect(name=name) for name, each in made.items()]
+    hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2)
+    for output, expected in zip(outputs, naive(outputs), strict=True):
+        assert expected
+        assert_same(rows_of(output.result()), expected, ordered=False)

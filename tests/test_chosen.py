@@ -1,0 +1,127 @@
+"""limit and dedup against the reference: cut anyhow, over shards, on engines, saved."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from tests.choices import Choices, Seeded, choices
+from tests.naive import naive, rows_of
+from tests.pipelines import CAPACITIES
+from tests.random_rows import tables
+from tests.running import assert_same, check, check_on_engines
+from tests.saving import check_saved, cuts
+
+import headrace as hr
+from headrace import PipelineError, col
+from headrace.job import planned
+from headrace.plan.schema import Field, Schema
+from headrace.plan.types import float64, int32, int64, optional, string
+from headrace.testing.stages import run_stages
+
+pytestmark = pytest.mark.timeout(600)
+
+KEYS = [("k",), ("f",), ("k", "x")]
+
+
+def pipeline(choose: Choices, channels: int = 1, most: int = 40, key=None) -> list:
+    """Some of the rows, by themselves, behind and before other operators."""
+    time = optional(int64) if key is None and choose.chance(30) else int64
+    fields = {"t": time, "k": optional(string), "x": optional(int32), "f": float64}
+    schema = Schema(tuple(Field(name, of) for name, of in fields.items()))
+    rows = tables(choose, schema, channels=channels, most=most, disorder=15)
+    stream = hr.read.memory(rows, schema=schema, name="rows").with_watermark("t", 5)
+    key = key or choose.pick(KEYS)
+    within = choose.pick([1, 7, 30])
+    once = stream.dedup(*key)
+    windows = stream.dedup(*key, within=within).key_by("k").window(hr.tumbling(10))
+    return [
+        stream.limit(choose.pick([0, 3, 10, 1000])).write.collect(),
+        stream.filter(col("f") > 0).key_by("k").limit(5).select("k").write.collect(),
+        once.write.collect(),
+        once.limit(4).write.collect(),
+        stream.key_by(*key).dedup(within=within).write.collect(),
+        windows.agg(n=hr.count(), f=hr.max("f")).write.collect(),
+    ]
+
+
+@given(choose=choices())
+def test_some_rows_agree_with_the_reference(choose):
+    outputs = pipeline(choose)
+    check(
+        outputs, capacity=choose.pick(CAPACITIES), cuts=choose, fuse=choose.pick(["auto", "none"])
+    )
+
+
+@given(choose=choices())
+def test_some_rows_over_shards(choose):
+    outputs = pipeline(choose)
+    del outputs[3]  # the rows of several owners come in any order
+    found = run_stages(
+        *outputs,
+        shards=choose.pick([1, 3]),
+        capacity=choose.pick(CAPACITIES),
+        batch=choose.pick([1, 5, 1000]),
+    )
+    for one, other in zip(found.values(), naive(outputs), strict=True):
+        assert_same(rows_of(one), other, ordered=False)
+
+
+@given(choose=choices())
+def test_a_limit_over_channels_is_any_so_many_rows(choose):
+    fields = Schema((Field("t", int64), Field("x", int64)))
+    rows = tables(choose, fields, channels=3, most=15)
+    stream = hr.read.memory(rows, schema=fields)
+    (found,) = run_stages(stream.limit(7).write.collect(), batch=4).values()
+    (every,) = naive([stream.write.collect()])
+    assert found.num_rows == min(7, len(every))
+    for row in rows_of(found):
+        every.remove(row)
+
+
+@pytest.mark.compiled
+def test_compiled_rows_agree_on_engines():
+    for seed in range(2):
+        choose = Seeded(seed)
+        outputs = pipeline(choose, most=400, key=("k",))
+        check_on_engines(outputs, choose, ordered=True)
+
+
+def events(first, last):
+    numbers = range(first, last)
+    words = [f"{'a long word, number ' if n % 3 else 'w'}{n * 7 % 23}" for n in numbers]
+    return pa.record_batch(
+        {"k": words, "x": list(numbers), "t": [n - n * 13 % 17 for n in numbers]}
+    )
+
+
+@settings(max_examples=20)
+@given(cuts=cuts(100))
+def test_saved_and_restored_anywhere(cuts):
+    stream = hr.read.memory({"k": ["a"], "x": [1], "t": [0]}, name="events").with_watermark("t", 7)
+    made = [stream.dedup("k"), stream.dedup("k", within=40), stream.limit(60)]
+    plan = planned([each.write.null(name=f"out_{k}") for k, each in enumerate(made)])
+    check_saved(plan, events, 100, cuts)
+
+
+def test_only_what_is_read_goes_along():
+    stream = hr.read.memory({"k": [1], "x": [1], "s": ["a"]})
+    plan = planned([stream.dedup("k").select("x").write.null()])
+    (source,) = plan.whole.inputs
+    assert source.schema.names == ("k", "x")
+
+
+def test_mistakes_say_what_to_do():
+    rows = hr.read.memory({"t": [1], "x": [1]})
+    for made, said in (
+        (lambda: rows.limit(-1), "-1 is not a number of rows"),
+        (lambda: rows.limit("5"), "'5' is not a number of rows"),
+        (lambda: rows.dedup(), "the stream has no key"),
+        (lambda: rows.dedup("y"), "no column 'y'"),
+        (lambda: rows.dedup("x", "x"), "twice"),
+        (lambda: rows.dedup("x", within=5), "no event time"),
+        (lambda: rows.with_watermark("t", 0).dedup("x", within=0), "within 0 is not positive"),
+        (lambda: rows.with_watermark("t", 0).dedup("x", within="1s"), "is a duration"),
+    ):
+        with pytest.raises(PipelineError, match=said):
+            made()
