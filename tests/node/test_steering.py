@@ -5,7 +5,6 @@ import threading
 import time
 import warnings
 import weakref
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -411,17 +410,27 @@ def test_a_policy_takes_over_while_jobs_run():
 
 
 def test_a_batch_bounds_runs():
-    """b = 7: no run of the filter takes more rows, whoever asks for more."""
-    output = hr.read.memory({"n": list(range(2000))}).filter(hr.col("n") >= 0, name="all")
-    collected = output.write.collect()
-    policy = replace(fcfs(), batch=7)
-    job = hr.start(
-        collected, engine="node", workers=1, compiled=False, policy=policy, priority="high"
-    )
-    assert job.await_termination(SECONDS)
-    assert collected.result()["n"].to_pylist() == list(range(2000))
-    metrics = job.metrics()["all"]
-    assert metrics["rows_in"] == 2000 and metrics["blocks"] >= 2000 // 7
+    """b = 7: as soon as it is in force, no run of the kernel takes more rows."""
+    query = Endless()
+
+    def kernel():
+        (found,) = [m for m in job.metrics().values() if "operators" in m]
+        return found
+
+    with engine_of(workers=1) as engine:
+        job = engine.submit(query.output)
+        await_that(query.has_rows())
+        engine.use("fcfs", batch=7)
+        await_that(lambda: {limit for _, limit in ranks_of(engine)["numbers"]} == {7})
+        begun = kernel()["blocks"]
+        await_that(lambda: kernel()["blocks"] > begun + 1)  # a run that had begun before is over
+        before = kernel()
+        await_that(lambda: kernel()["rows_in"] > before["rows_in"] + 500)
+        after = kernel()
+        assert job.stop(timeout=SECONDS)
+    query.check(job)
+    runs = after["blocks"] - before["blocks"] + 3  # they go on while they are counted
+    assert after["rows_in"] - before["rows_in"] <= 7 * runs
 
 
 @pytest.mark.compiled
