@@ -12,9 +12,11 @@ from headrace.node.port import (
     MARKER,
     Mark,
     Port,
+    close_rows,
     has_room,
     new_port,
     open_rows,
+    pending,
     push_mark,
     room_wanted,
     want_room,
@@ -223,15 +225,15 @@ def finish_light(worker, port, slice):
 
 
 @compiled
-def pending_light(port):
-    """For `port.pending`."""
+def more_light(port):
+    """For `port.has_more`."""
     head = load_relaxed(port, "head")
-    return load_relaxed(port, "tail") - head
+    return load_acquire(port, "tail") > head
 
 
 LIGHT = {
     "push_mark": put_light, "peek": peek_light, "finish_mark": finish_light,
-    "pending": pending_light,
+    "has_more": more_light,
 }  # fmt: skip
 
 
@@ -333,6 +335,49 @@ def sending_into_a_full_port(**bugs):
 
 def test_sending_goes_on_when_there_is_room(explored):
     explored("a full port", *sending_into_a_full_port())
+
+
+@compiled
+def give_and_close(log, buffer):
+    """A maker whose place is full of a slice that may grow: it closes it, to have room again."""
+    port = place_of(buffer, 0, MAIN)
+    open_rows(port, 0, 0, 1, 2, 0, 0)
+    send(log, buffer)
+    close_rows(port)
+    want_room(port)
+    send(log, buffer)
+
+
+@compiled
+def send_only(log, buffer):
+    """Another one, who sends what there is."""
+    send(log, buffer)
+
+
+def closing_what_was_read(**bugs):
+    made = Setting(size=2, ring=1)
+    give, other = (interpreted(each, **TOYS, **bugs) for each in (give_and_close, send_only))
+    bodies = [lambda: give(made.log, made.buffer), lambda: other(made.log, made.buffer)]
+
+    def check(results):
+        place = place_of(made.buffer, 0, MAIN)
+        assert made.things == [ROWS] and place.head == place.tail, "nobody takes it out"
+
+    return bodies, check
+
+
+def test_a_slice_that_was_read_is_taken_out_when_it_is_closed(explored):
+    explored("a slice is closed", *closing_what_was_read(), models=("tso", "sc"))
+
+
+def test_looking_for_rows_only_is_found(found):
+    bug = planted(
+        can_go_on,
+        "if has_more(place_of(buffer, serial, k)):",
+        "if pending(place_of(buffer, serial, k)) > 0:",
+        pending=pending,
+    )
+    assert found(*closing_what_was_read(can_go_on=bug), models=("tso", "sc"))
 
 
 # ---- planted bugs ----------------------------------------------------------------------------

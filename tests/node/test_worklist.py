@@ -96,6 +96,12 @@ def left_over(work):
 
 
 @compiled
+def is_left(work):
+    """For `has_input`."""
+    return left_over(work) > 0
+
+
+@compiled
 def ring(worker, unit):
     """For `hooks.ready`."""
     exchange(Bell(worker.bells)[unit], "rung", 1)
@@ -127,7 +133,7 @@ def send_things(worker, desk, total):
 
 TOYS = {
     "next_input": look, "at_rows": are_rows, "in_window": has_a_place, "seal_rows": take,
-    "rows_left": left_over, "ready": ring,
+    "rows_left": left_over, "has_input": is_left, "ready": ring,
 }  # fmt: skip
 
 
@@ -163,7 +169,9 @@ def test_serials_are_in_the_order_of_arrival(explored):
 
 
 def test_claiming_without_a_second_look_is_found(found):
-    bug = planted(claim_slice, "if left == 0 or not in_window(work.buffer, serial):", "if True:")
+    bug = planted(
+        claim_slice, "if not has_input(work) or not in_window(work.buffer, serial):", "if True:"
+    )
     failures = found(*claims(2, 1, sent=1, claim_slice=bug))
     assert set(failures) == ALL and failures["sc"].startswith("deadlock")
 

@@ -296,6 +296,18 @@ def has_room_now(port):
 
 
 @compiled
+def has_more(port):
+    """Is there something to peek at: rows, a mark, or a slice that was read and now is closed?
+    Neither end is needed."""
+    head = load_relaxed(port, "head")
+    waiting = load_acquire(port, "tail") - head
+    if waiting != 1:
+        return waiting > 1
+    closed = load_acquire(port.ring[head & port.mask], "closed")
+    return closed != 0 or pending(port) > 0
+
+
+@compiled
 def pending(port):
     """Rows and marks in the port: a figure for schedulers, true only for a moment. Whether there is
     something to consume, `peek` says."""

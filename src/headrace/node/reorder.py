@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from headrace.node.appending import AppendedRows, append
 from headrace.node.emit import finish_mark, finish_slice, full_port, give_mark, hand_on, keep_mark
-from headrace.node.port import DONE, Mark, Port, Slice, has_room_now, peek, pending, room_wanted
+from headrace.node.port import DONE, Mark, Port, Slice, has_more, has_room_now, peek, room_wanted
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.schedulers.hooks import ready
 from headrace.node.ticks import now
@@ -105,7 +105,7 @@ def can_go_on(buffer, lacks):
         return has_room_now(Port(lacks))
     serial = load_acquire(buffer, "next")
     for k in range(buffer.output_count):
-        if pending(place_of(buffer, serial, k)) > 0:
+        if has_more(place_of(buffer, serial, k)):
             return True
     return False
 

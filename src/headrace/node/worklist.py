@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.node.emit import finish_slice, has_places, let_go, put_mark, seal
-from headrace.node.port import DONE, Port, pending
+from headrace.node.port import DONE, Port, has_more, pending
 from headrace.node.readers import retain
 from headrace.node.reorder import (
     ReorderBuffer,
@@ -101,13 +101,23 @@ def claim_slice(worker, unit, work):
         answer = seal_next(worker, unit, work)
         serial = work.serial
         exchange(work, "sealing", 0)  # an update: it sees what those saw who came
-        left = rows_left(work)
         if answer == GO_ON:
+            left = rows_left(work)
             if left * unit.cost >= HELP_NS * COST_UNIT or (unit.cost == 0 and left > 0):
                 ready(worker, unit.peer)
             return GO_ON
-        if left == 0 or not in_window(work.buffer, serial):
+        if not has_input(work) or not in_window(work.buffer, serial):
             return answer
+
+
+@compiled
+def has_input(work):
+    """Is there something to be taken? By anybody."""
+    edges = Edge(work.front.edges)
+    for k in range(work.front.edge_count):
+        if has_more(Port(edges[k].port)):
+            return True
+    return False
 
 
 @compiled
