@@ -417,8 +417,7 @@ class NodeEngine:
         self.give_numbers(remains.operators)
 
     def _are_home(self, numbers: Iterable[int]) -> bool:
-        """Is no unit claimed or listed? In a closed engine a unit is also home when no thread is
-        left to run it."""
+        """Is no unit claimed or listed, or is no thread left to run it, in a closed engine?"""
         gone = self._closed and not any(thread.is_alive() for thread in self._threads)
         hosts_gone = self._closed and not self.hosts.are_alive
         return all(
