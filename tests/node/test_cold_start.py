@@ -47,7 +47,7 @@ def later(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("workers", [1, 2, 4, "auto"])
 def test_workers_go_over_to_the_compiled_loop(later, workers):
     data, rounds = ysb.make(ROWS), 100
     out = ysb.pipeline(ysb.replayed(data, rows=rounds * ROWS), data.campaigns).write.collect()

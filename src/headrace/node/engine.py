@@ -375,6 +375,8 @@ class NodeEngine:
                 self._allocator.attach(memory)
             if not self._threads:
                 self._start()
+                if self._elastic is not None:
+                    self._elastic.start()
                 if self.mode.compiles and not self.mode.is_compiled:
                     self._warming = threading.Thread(
                         target=self._warm, name="headrace-warming", daemon=True
@@ -459,8 +461,6 @@ class NodeEngine:
         ]
         for thread in self._threads:
             thread.start()
-        if self._elastic is not None:
-            self._elastic.start()
 
     def _warm(self) -> None:
         """Let the workers go over to the compiled loop, as soon as there is one."""
