@@ -1,5 +1,7 @@
 """Room for state: what is taken is counted, bounded and given back."""
 
+import weakref
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -47,7 +49,7 @@ def test_more_than_the_limit_is_refused_and_not_counted(mode):
 
 def filled(account, keys):
     functions = store_functions(LAYOUT, None, True)
-    store = KeyedStore(functions.entry, keeps_text=True, account=account.address)
+    store = KeyedStore(functions.entry, keeps_text=True, account=account)
     rows = pa.record_batch(
         {"k": [f"a long enough key {n}" for n in range(keys)], "v": np.arange(keys)}
     )
@@ -67,7 +69,7 @@ def test_a_store_gives_everything_back():
 def test_windows_give_everything_back():
     account = Account.allocate()
     entry = store_functions(LAYOUT, None, False).entry
-    windows = OpenWindows(entry, keeps_text=True, account=account.address)
+    windows = OpenWindows(entry, keeps_text=True, account=account)
     for n in range(50):
         windows.open(10 * n, 10 * n + 10, 10 * n + 10)
     by_host(grow_panes)(windows.panes)
@@ -77,3 +79,20 @@ def test_windows_give_everything_back():
     assert account.used < used and len(windows.stores) == 5
     del windows
     assert account.used == 0
+
+
+def test_an_account_lives_as_long_as_what_counts_against_it():
+    """Whoever dies first: a store gives its memory back to an account that is there."""
+    functions = store_functions(LAYOUT, None, compiled=True)
+    for made in (
+        lambda account: KeyedStore(functions.entry, keeps_text=True, account=account),
+        lambda account: OpenWindows(functions.entry, keeps_text=True, account=account),
+    ):
+        account = Account.allocate()
+        gone = weakref.ref(account)
+        store = made(account)
+        assert account.used > 0
+        del account
+        assert gone() is not None
+        del store
+        assert gone() is None

@@ -86,7 +86,7 @@ class Graph:
         owners: int,
         capacity: int,
         compiled: bool = True,
-        account: int = 0,
+        account: Any = None,
     ) -> None:
         self.replicas, self.owners, self._account = replicas, owners, account
         self.capacity, self.is_compiled = capacity, compiled

@@ -78,7 +78,7 @@ class Query:
             engine.owners,
             capacity,
             self._mode.compiles,
-            self._memory.account.address,
+            self._memory.account,
         )
         self.sources, self.sinks = self._graph.sources, self._graph.sinks
         self._delivery = Delivery(self.sinks)

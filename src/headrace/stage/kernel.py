@@ -61,10 +61,10 @@ class Kernel:
         capacity: int,
         compiled: bool = True,
         tables: Tables | None = None,
-        account: int = 0,
+        account: Any = None,
     ) -> None:
         self.chain, self.capacity, self.is_compiled = chain, capacity, compiled
-        self._account = account  # that state counts against
+        self._account = account  # the Account that state counts against
         self.made: KernelText = kernel_text(chain)
         emitter = chain.emitter
         self._state = emitter.function.state if isinstance(emitter, Process) else None

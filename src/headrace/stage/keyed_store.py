@@ -40,12 +40,13 @@ class KeyedStore:
         *,
         chunk_records: int = CHUNK_RECORDS,
         keeps_text: bool = False,
-        account: int = 0,
+        account: Any = None,
     ) -> None:
+        """account: the Account that its memory counts against."""
         self.entry, self.header = entry, Store.allocate()
-        shift = chunk_records.bit_length() - 1
-        by_host(start_store)(self.header, entry.size, shift, int(keeps_text), account)
-        weakref.finalize(self, _release, self.header)
+        shift, address = chunk_records.bit_length() - 1, address_of_account(account)
+        by_host(start_store)(self.header, entry.size, shift, int(keeps_text), address)
+        weakref.finalize(self, _release, self.header, account)
 
     @classmethod
     def at(cls, address: int, entry: Any) -> KeyedStore:
@@ -108,7 +109,13 @@ class KeyedStore:
         self.header.changes = 0
 
 
-def _release(header: Any) -> None:
+def address_of_account(account: Any) -> int:
+    """The address of an Account for compiled code; 0: there is none."""
+    return 0 if account is None else account.address
+
+
+def _release(header: Any, account: Any) -> None:
+    """Give memory back to an account, which must be there still."""
     by_host(free_store)(header)
 
 

@@ -101,7 +101,7 @@ class KernelUnit(Unit):
         capacity: int,
         compiled: bool,
         tables: Tables | None = None,
-        account: int = 0,
+        account: Any = None,
     ) -> None:
         super().__init__(chain.last.name)
         self.chain = chain

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .keyed_store import CHUNK_RECORDS, KeyedStore, by_host
+from .keyed_store import CHUNK_RECORDS, KeyedStore, address_of_account, by_host
 from .memory.records import array, compiled, i64, i64s
 from .panes import (
     Panes,
@@ -131,15 +131,16 @@ class OpenWindows:
         keeps_text: bool,
         step: int = 0,
         partial: bool = False,
-        account: int = 0,
+        account: Any = None,
     ) -> None:
         self._entry, self._saved = entry, 0  # the serial of the last window before the snapshot
         self.panes = panes = Panes.allocate()
-        panes.step, panes.partial, panes.account = step, partial, account
+        panes.step, panes.partial = step, partial
+        panes.account = address_of_account(account)
         panes.entry_size, panes.keeps_text = entry.size, keeps_text
         panes.chunk_shift = CHUNK_RECORDS.bit_length() - 1
         by_host(lay_out_panes)(panes, FIRST_SLOTS)
-        weakref.finalize(self, by_host(free_panes), panes)
+        weakref.finalize(self, _release, panes, account)
 
     @property
     def stores(self) -> dict[int, KeyedStore]:
@@ -190,3 +191,8 @@ class OpenWindows:
     def note_snapshot(self) -> None:
         """What is open now is known to a snapshot."""
         self._saved = self.panes.opened
+
+
+def _release(panes: Any, account: Any) -> None:
+    """Give memory back to an account, which must be there still."""
+    by_host(free_panes)(panes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headrace.plan.fusion import chains
 from headrace.plan.nodes import Late, MapBatches, Node, Source, Union, consumers, walk
 from headrace.plan.planner import StagePlan
@@ -28,7 +30,7 @@ class Wiring:
         capacity: int,
         compiled: bool,
         tables: Tables | None = None,
-        account: int = 0,
+        account: Any = None,
     ) -> None:
         self._plan, self._capacity, self._compiled = plan, capacity, compiled
         self._account = account
