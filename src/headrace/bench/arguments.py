@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,48 +94,6 @@ def _known(what: str, names: Callable[[], Iterable[str]]) -> Callable[[str], lis
     return parsed
 
 
-def _stage_figures() -> Iterable[str]:
-    from .stage import FIGURES
-
-    return FIGURES
-
-
-def _ordered_figures() -> Iterable[str]:
-    from .ordered import FIGURES
-
-    return FIGURES
-
-
-def _operators_figures() -> Iterable[str]:
-    from .operators import FIGURES
-
-    return FIGURES
-
-
-def _elastic_figures() -> Iterable[str]:
-    from .elastic import FIGURES
-
-    return FIGURES
-
-
-def _policies_figures() -> Iterable[str]:
-    from .policies import FIGURES
-
-    return FIGURES
-
-
-def _node_figures() -> Iterable[str]:
-    from .node.suite import FIGURES
-
-    return FIGURES
-
-
-def _surface_figures() -> Iterable[str]:
-    from .surface import FIGURES
-
-    return FIGURES
-
-
 def _spark_cases() -> Iterable[str]:
     from .spark.cases import CASES
 
@@ -176,6 +135,28 @@ def _add_suite(
 
     parser.set_defaults(command=run)
     return parser
+
+
+def _add_figures(
+    kinds: Commands[argparse.ArgumentParser],
+    name: str,
+    help: str,
+    settings: Callable[[argparse.Namespace, Any], Any],
+    module: str | None = None,
+) -> argparse.ArgumentParser:
+    """A suite of figures: a module of this package (or of a package in it) with FIGURES and `run`.
+    settings: from what was given, and the module."""
+    path = f"{__package__}.{module or name}"
+
+    def names() -> Iterable[str]:
+        return list(import_module(path).FIGURES)
+
+    def command(options: argparse.Namespace) -> list[dict[str, Any]]:
+        suite = import_module(path)
+        given = settings(options, suite)
+        return list(suite.run(options.only, settings=given, **_shown(options)))
+
+    return _add_suite(kinds, name, help, what="figure", names=names, command=command)
 
 
 def _shown(options: argparse.Namespace) -> dict[str, Any]:
@@ -275,13 +256,22 @@ def _chain(options: argparse.Namespace) -> int:
     return 0 if found["correct"] else 1
 
 
-# ---- node, stage, spark ----------------------------------------------------------------------
+# ---- suites of figures, spark --------------------------------------------------------------------
 
 
 def _add_node(kinds: Commands[argparse.ArgumentParser]) -> None:
     says = "all figures of the node engine; takes some minutes"
-    node = _add_suite(kinds, "node", says, what="figure", names=_node_figures, command=_node)
-    _add_sizes(node)
+    _add_sizes(_add_figures(kinds, "node", says, _sizes, "node.suite"))
+
+
+def _add_policies(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = "policies on the node engine, threading models simulated"
+    _add_sizes(_add_figures(kinds, "policies", says, _sizes))
+
+
+def _add_elastic(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = 'workers="auto" on graphs of many operators'
+    _add_sizes(_add_figures(kinds, "elastic", says, _sizes))
 
 
 def _add_sizes(parser: argparse.ArgumentParser) -> None:
@@ -296,54 +286,32 @@ def _add_sizes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=count, help="rows of the table (default: 4 million)")
 
 
-def _sizes(options: argparse.Namespace) -> Settings:
+def _sizes(options: argparse.Namespace, suite: Any) -> Settings:
     from .node.bench import Settings
 
     settings = Settings.quick() if options.quick else Settings.lasting(options.seconds)
     return settings if options.rows is None else replace(settings, rows=options.rows)
 
 
-def _node(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from .node import suite
-
-    return suite.run(options.only, settings=_sizes(options), **_shown(options))
-
-
 def _add_stage(kinds: Commands[argparse.ArgumentParser]) -> None:
-    says = "one stage on one thread, as ratios to Polars on two"
-    stage = _add_suite(kinds, "stage", says, what="figure", names=_stage_figures, command=_stage)
+    def settings(options: argparse.Namespace, suite: Any) -> Any:
+        return suite.Settings(rows=options.rows, repeat=options.repeat)
+
+    stage = _add_figures(
+        kinds, "stage", "one stage on one thread, as ratios to Polars on two", settings
+    )
     stage.add_argument("--rows", type=count, help="rows of each figure (default: its own number)")
     stage.add_argument("--repeat", type=count, default=7, help="timed rounds (default: 7)")
 
 
-def _stage(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from . import stage
-
-    settings = stage.Settings(rows=options.rows, repeat=options.repeat)
-    return stage.run(options.only, settings=settings, **_shown(options))
-
-
 def _add_operators(kinds: Commands[argparse.ArgumentParser]) -> None:
     says = "kinds of windows on the node engine, as ratios to simpler ones"
-    operators = _add_suite(
-        kinds, "operators", says, what="figure", names=_operators_figures, command=_operators
-    )
-    _add_rounds(operators)
+    _add_rounds(_add_figures(kinds, "operators", says, _rounds))
 
 
 def _add_ordered(kinds: Commands[argparse.ArgumentParser]) -> None:
     says = "several workers on one operator, rows in order"
-    ordered = _add_suite(
-        kinds, "ordered", says, what="figure", names=_ordered_figures, command=_ordered
-    )
-    _add_rounds(ordered)
-
-
-def _ordered(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from . import ordered
-
-    settings = ordered.Settings(options.rows, options.repeat, options.workers)
-    return ordered.run(options.only, settings=settings, **_shown(options))
+    _add_rounds(_add_figures(kinds, "ordered", says, _rounds))
 
 
 def _add_rounds(suite: argparse.ArgumentParser) -> None:
@@ -352,11 +320,8 @@ def _add_rounds(suite: argparse.ArgumentParser) -> None:
     suite.add_argument("--workers", type=count, default=2, help="threads (default: 2)")
 
 
-def _operators(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from . import operators
-
-    settings = operators.Settings(options.rows, options.repeat, options.workers)
-    return operators.run(options.only, settings=settings, **_shown(options))
+def _rounds(options: argparse.Namespace, suite: Any) -> Any:
+    return suite.Settings(options.rows, options.repeat, options.workers)
 
 
 def _add_spark(kinds: Commands[argparse.ArgumentParser]) -> None:
@@ -380,51 +345,10 @@ def _spark(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _add_surface(kinds: Commands[argparse.ArgumentParser]) -> None:
+    def settings(options: argparse.Namespace, suite: Any) -> Any:
+        return suite.Settings(rows=options.rows or suite.Settings.rows, repeat=options.repeat)
+
     says = "expressions, files and databases, as ratios to Polars and others"
-    made = _add_suite(
-        kinds, "surface", says, what="figure", names=_surface_figures, command=_surface
-    )
+    made = _add_figures(kinds, "surface", says, settings)
     made.add_argument("--rows", type=count, help="rows of each figure (default: 4 million)")
     made.add_argument("--repeat", type=count, default=3, help="timed rounds (default: 3)")
-
-
-def _surface(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from . import surface
-
-    rows = options.rows or surface.Settings.rows
-    settings = surface.Settings(rows=rows, repeat=options.repeat)
-    return surface.run(options.only, settings=settings, **_shown(options))
-
-
-# ---- policies --------------------------------------------------------------------------------
-
-
-def _add_policies(kinds: Commands[argparse.ArgumentParser]) -> None:
-    says = "policies on the node engine, threading models simulated"
-    made = _add_suite(
-        kinds, "policies", says, what="figure", names=_policies_figures, command=_policies
-    )
-    _add_sizes(made)
-
-
-def _policies(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from . import policies
-
-    return policies.run(options.only, settings=_sizes(options), **_shown(options))
-
-
-# ---- elastic ---------------------------------------------------------------------------------
-
-
-def _add_elastic(kinds: Commands[argparse.ArgumentParser]) -> None:
-    says = 'workers="auto" on graphs of many operators'
-    made = _add_suite(
-        kinds, "elastic", says, what="figure", names=_elastic_figures, command=_elastic
-    )
-    _add_sizes(made)
-
-
-def _elastic(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from . import elastic
-
-    return elastic.run(options.only, settings=_sizes(options), **_shown(options))
