@@ -305,7 +305,7 @@ def _add_stage(kinds: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_operators(kinds: Commands[argparse.ArgumentParser]) -> None:
-    says = "kinds of windows on the node engine, as ratios to simpler ones"
+    says = "operators on the node engine, as ratios to simpler ones and Polars"
     _add_rounds(_add_figures(kinds, "operators", says, _rounds))
 
 

@@ -1,11 +1,12 @@
-"""`headrace bench operators`: kinds of windows, as ratios to simpler ones over the same rows.
+"""`headrace bench operators`: operators, as ratios to simpler ones or to Polars.
 
-Both sides run on the node engine, in turns, over rows in memory; the result of every run is
-compared with one that NumPy computes in another way.
+Sides run in turns, over the same rows in memory: ours on the node engine, Polars as a batch. The
+result of every run is compared with one that NumPy computes in another way.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +20,14 @@ from headrace.stream import Stream
 from . import report
 from .figure import Figure, Found, by_name
 from .harness import Run, in_turns
+from .peers import import_polars
 from .queries import How, finish
 
 SECONDS, EVERY = 10, 1  # of the windows
 KEYS = 1_000
 SESSIONS_OF = 4  # rows of each key
 MOST_KEYS = 1_000_000
+JOINED_KEYS = 100_000  # of a window
 
 
 @dataclass(frozen=True)
@@ -46,19 +49,30 @@ class Bench(report.Bench):
 Check = Callable[[pa.Table], bool]
 
 
-def _duel(
-    bench: Bench, rows: int, ours: tuple[Stream, Check], theirs: tuple[Stream, Check]
-) -> Found:
+Side = Callable[[], Run]
+
+
+def _headrace(bench: Bench, rows: int, stream: Stream, check: Check) -> Side:
     how = How("node", bench.settings.workers)
 
-    def side(stream: Stream, check: Check) -> Callable[[], Run]:
-        def run() -> Run:
-            ended = finish(stream, how)
-            return Run(rows, ended.seconds, ended.rows == rows and check(ended.result))
+    def run() -> Run:
+        ended = finish(stream, how)
+        return Run(rows, ended.seconds, ended.rows == rows and check(ended.result))
 
-        return run
+    return run
 
-    sides = {"ours": side(*ours), "theirs": side(*theirs)}
+
+def _polars(rows: int, compute: Callable[[], Any], check: Check) -> Side:
+    def run() -> Run:
+        started = time.perf_counter()
+        found = compute()
+        return Run(rows, time.perf_counter() - started, check(found.to_arrow()))
+
+    return run
+
+
+def _duel(bench: Bench, rows: int, ours: Side, theirs: Side) -> Found:
+    sides = {"ours": ours, "theirs": theirs}
     turns = in_turns(sides, bench.settings.repeat, say=bench.say)
     duel = turns.duel("ours", "theirs")
     details = {"rows": rows, "workers": bench.settings.workers}
@@ -76,11 +90,12 @@ def _sliding(bench: Bench) -> dict[str, Found]:
     counts = np.bincount(at * KEYS + keys, minlength=span * KEYS).reshape(span, KEYS)
     stream = hr.read.memory(pa.table({"at": at, "key": keys})).with_watermark("at", 0).key_by("key")
 
-    def counted(windows: Any, starts: Sequence[int]) -> tuple[Stream, Check]:
+    def counted(windows: Any, starts: Sequence[int]) -> Side:
         totals = [counts[max(start, 0) : start + SECONDS].sum(axis=0) for start in starts]
         expected = _flat(starts, totals)
         made = stream.window(windows).agg(n=hr.count())
-        return made, lambda found: _same(found, ("window_start", "key", "n"), expected)
+        names = ("window_start", "key", "n")
+        return _headrace(bench, rows, made, lambda found: _same(found, names, expected))
 
     slid = counted(hr.sliding(SECONDS, every=EVERY), range(1 - SECONDS, span))
     tumbled = counted(hr.tumbling(SECONDS), range(0, span, SECONDS))
@@ -138,7 +153,63 @@ def _session(bench: Bench) -> dict[str, Found]:
         output=["first", "last", "n"],
     )
     ours = stream.window(hr.session(gap)).agg(n=hr.count())
-    return {"session": _duel(bench, rows, (ours, sessions), (written, closed))}
+    sides = (_headrace(bench, rows, ours, sessions), _headrace(bench, rows, written, closed))
+    return {"session": _duel(bench, rows, *sides)}
+
+
+# ---- against Polars --------------------------------------------------------------------------
+
+
+def _distinct(bench: Bench) -> dict[str, Found]:
+    """Values of windows, of which each comes twice."""
+    polars = import_polars()
+    bench.say("making rows")
+    size = max(2, (bench.settings.rows or 4 * 2 * MOST_KEYS) // 4) // 2 * 2
+    rows, chance = 4 * size, np.random.default_rng(1)
+    values = np.concatenate([chance.permutation(size) // 2 + size * k for k in range(4)])
+    table = pa.table({"at": np.repeat(np.arange(4), size), "value": values})
+    frame = polars.from_arrow(table).lazy()
+
+    def check(found: pa.Table) -> bool:
+        return bool(found["n"].to_pylist() == [size // 2] * 4)
+
+    ours = hr.read.memory(table).with_watermark("at", 0).window(hr.tumbling(1))
+    theirs = frame.group_by("at").agg(n=polars.col("value").n_unique())
+    sides = (
+        _headrace(bench, rows, ours.agg(n=hr.count_distinct("value")), check),
+        _polars(rows, theirs.collect, check),
+    )
+    return {"distinct": _duel(bench, rows, *sides)}
+
+
+def _window_join(bench: Bench) -> dict[str, Found]:
+    """Every key once on each side of every window."""
+    polars = import_polars()
+    bench.say("making rows")
+    windows = 10
+    keys = max(1, (bench.settings.rows or 2 * windows * JOINED_KEYS) // (2 * windows))
+    rows, chance = 2 * windows * keys, np.random.default_rng(1)
+    at = np.repeat(np.arange(windows), keys)
+
+    def side(*names: str) -> pa.Table:
+        order = np.concatenate([chance.permutation(keys) for _ in range(windows)])
+        return pa.table(dict(zip(names, (at, order, order + at), strict=True)))
+
+    left, right = side("at", "key", "left"), side("then", "key", "right")
+
+    def check(found: pa.Table) -> bool:
+        same = np.array_equal(found["left"].to_numpy(), found["right"].to_numpy())
+        return same and found.num_rows == windows * keys
+
+    one = hr.read.memory(left).with_watermark("at", 0)
+    other = hr.read.memory(right).with_watermark("then", 0)
+    frames = [polars.from_arrow(table).lazy() for table in (left, right)]
+    theirs = frames[0].join(frames[1], left_on=["at", "key"], right_on=["then", "key"])
+    sides = (
+        _headrace(bench, rows, one.window_join(other, "key", hr.tumbling(1)), check),
+        _polars(rows, theirs.collect, check),
+    )
+    return {"window_join": _duel(bench, rows, *sides)}
 
 
 # ---- all of them -----------------------------------------------------------------------------
@@ -146,12 +217,19 @@ def _session(bench: Bench) -> dict[str, Found]:
 FIGURES = by_name(
     Figure("sliding", "sliding 10 s by 1 s against tumbling 10 s, count by key", 0.5),
     Figure("session", "sessions of 1 million keys against process by hand", 1.0),
+    Figure("window_join", "100,000 keys a window on each side, against Polars", 0.5),
+    Figure("distinct", "1 million different values a window, exact, against Polars", 0.5),
 )
 
 SUITE = report.Suite(
-    "headrace bench operators: kinds of windows, 2 workers",
+    "headrace bench operators: 2 workers, against simpler ones and Polars on 2 threads",
     FIGURES,
-    {("sliding",): _sliding, ("session",): _session},
+    {
+        ("sliding",): _sliding,
+        ("session",): _session,
+        ("window_join",): _window_join,
+        ("distinct",): _distinct,
+    },
 )
 
 
