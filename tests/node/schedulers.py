@@ -124,6 +124,11 @@ class Changing(engine.NodeEngine):
         """One more change."""
         raise NotImplementedError
 
+    def leave(self) -> None:
+        """As the engine does it, and nothing is changed any more."""
+        self._over.set()
+        super().leave()
+
     def close(self) -> None:
         """As the engine does it; the last swap ends first."""
         self._over.set()
