@@ -352,7 +352,7 @@ def test_limits_are_from_below_or_from_above(name, value, reached):
 
 
 QUICK = Settings.quick()
-LATENCIES = ("light_beside_heavy", "python_beside")
+LATENCIES = ("light_beside_heavy", "python_beside", "growing_state")
 
 
 def fake_starts(rows, repeat, engine, say):
