@@ -428,9 +428,9 @@ def test_all_sides_get_the_same_rows(capsys):
 def test_runs_are_bounded_on_one_side_only(monkeypatch):
     asked = []
 
-    def engine(workers, bounded):
-        asked.append(bounded)
-        return hr.Engine(workers=workers)
+    def engine(how):
+        asked.append(how.bounded)
+        return hr.Engine(workers=how.workers)
 
     monkeypatch.setattr(queries, "_engine", engine)
     found = MEASURES["bounded_runs",](Bench(settings=QUICK))["bounded_runs"]
@@ -441,7 +441,7 @@ def test_runs_are_bounded_on_one_side_only(monkeypatch):
 
 
 def test_an_engine_that_cannot_bound_its_runs_skips_the_figure(capsys, monkeypatch):
-    def engine(workers, bounded):
+    def engine(how):
         raise Skipped("not there")
 
     monkeypatch.setattr(queries, "_engine", engine)
