@@ -6,7 +6,7 @@ from tests.node.explore import planted
 
 from headrace.node import emit
 from headrace.node.blocks import NodeBlock
-from headrace.node.emit import finish_slice, give_mark, has_places, ready_to_write, seal
+from headrace.node.emit import finish_slice, full_port, give_mark, has_places, ready_to_write, seal
 from headrace.node.port import (
     END,
     ROWS,
@@ -225,12 +225,12 @@ def test_rows_and_the_mark_behind_them_arrive(explored, capacity):
 
 
 def test_a_slice_that_is_not_sealed_is_found(found):
-    bug = planted(has_places, "if output.open != 0:", "if output.open > 1:")
-    assert set(found(*told(1, (1, 1), has_places=bug))) == {"sc", "tso", "weak"}
+    bug = planted(full_port, "if output.open != 0:", "if output.open > 1:")
+    assert set(found(*told(1, (1, 1), full_port=bug))) == {"sc", "tso", "weak"}
 
 
 def test_a_reader_that_is_not_told_of_the_seal_is_found(found):
-    bug = planted(seal, "        ready_near(worker, port.consumer)\n", "")
+    bug = planted(seal, "        tell_reader(worker, port)\n", "")
     assert set(found(*told(1, (1, 1), seal=bug))) == {"sc", "tso", "weak"}
 
 
