@@ -17,7 +17,7 @@ import headrace as hr
 from headrace.job import planned
 from headrace.plan.accumulators import merges_exactly
 from headrace.plan.explain import explain_plan
-from headrace.plan.nodes import Source, walk
+from headrace.plan.nodes import OperatorClass, Source, walk
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
 
@@ -163,9 +163,8 @@ def _looks_at_order(node: Any) -> bool:
 
 
 def _one_sender(node: Any) -> bool:
-    return all(each.kind not in ("process", "window", "union") for each in walk([node])) and (
-        is_ordered(node)
-    )
+    stateless = all(each.operator_class is OperatorClass.STATELESS for each in walk([node]))
+    return stateless and is_ordered(node)
 
 
 def in_any_order(outputs: Sequence[Any]) -> list[list[Row]] | None:
