@@ -46,7 +46,9 @@ class Settings:
         """The smallest that measure anything: they show that all figures work, not how fast."""
         small = cls(seconds=0.2, rows=20_000, rounds=1, best_of=2, runs=2, queries=3)
         chains = replace(small, chain_rows=20_000, chain_lengths=(1, 2))
-        return replace(chains, starts=1, sleep_seconds=0.2, grown_keys=20_000, graph_operators=20)
+        return replace(
+            chains, starts=1, sleep_seconds=0.2, grown_keys=2_000_000, graph_operators=20
+        )
 
 
 @dataclass
