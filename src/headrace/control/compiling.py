@@ -28,8 +28,8 @@ class Priorities:
     >>> from headrace.control import Graph
     >>> features = Features.given(Graph.of("ab", []), cost=[1.0, 2.0])
     >>> asked = Priorities(Policy("cheapest", lambda features: -features.cost))
-    >>> asked(features), asked.is_compiled
-    (array([-1., -2.]), False)
+    >>> asked(features)
+    array([-1., -2.])
     """
 
     def __init__(self, policy: Policy, slow: float = SLOW) -> None:

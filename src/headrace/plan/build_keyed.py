@@ -25,7 +25,6 @@ from .nodes import (
     Union,
     Watermark,
     WindowAggregate,
-    WindowJoin,
     walk,
 )
 from .schema import Field, Schema
@@ -269,9 +268,9 @@ def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -
 def late(node: Node, name: str | None = None) -> Late:
     """The rows that came too late for their window."""
     place = Place("late", name)
-    if not isinstance(node, WindowAggregate) or isinstance(node, WindowJoin):
+    if not isinstance(node, WindowAggregate):
         raise place.error(
-            f"only the result of window(...).agg(...) has late rows, not that of a {node.kind}",
+            f"only the result of window(...).agg(...) has late rows, not that of {node.written}",
             "keep the stream that agg gives in a variable: late = windowed.late()",
         )
     return Late((node,), node.rows, place.name, site=place.site, key=node.key)

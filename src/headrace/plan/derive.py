@@ -19,7 +19,7 @@ from .nodes import (
     TableJoin,
     Union,
     Watermark,
-    WindowAggregate,
+    Windowed,
 )
 
 
@@ -65,7 +65,7 @@ def _derive(node: Node, made: Expression, column: str) -> list[tuple[Source, Exp
                     "take the event time from the stream: a table's rows have no order in time",
                 )
             return _derive(node.input, made, column)
-        case Late() | WindowAggregate():
+        case Late() | Windowed():
             raise _underivable(
                 node,
                 column,

@@ -16,12 +16,12 @@ from .nodes import (
     Running,
     Source,
     TableJoin,
-    WindowAggregate,
+    Windowed,
     consumers,
     walk,
 )
 
-FUSED = Filter | Project | TableJoin | FlatMap | OnTime | WindowAggregate | Running
+FUSED = Filter | Project | TableJoin | FlatMap | OnTime | Windowed | Running
 MOST_TABLES = 16  # static tables joined in one chain
 MOST_STEPS = 32  # operators of one chain: longer kernels take long to compile and gain nothing
 
@@ -65,16 +65,16 @@ def _numbers_rows(node: Node) -> bool:
 def _joins(chain: Sequence[Node], node: Node) -> bool:
     """May an operator go on with a chain?"""
     last = chain[-1]
-    if isinstance(last, WindowAggregate | Running):
+    if isinstance(last, Windowed | Running):
         return False
-    if len(chain) >= MOST_STEPS and not isinstance(node, WindowAggregate):
+    if len(chain) >= MOST_STEPS and not isinstance(node, Windowed):
         return False
     if isinstance(last, OnTime):
-        return isinstance(node, WindowAggregate)
+        return isinstance(node, Windowed)
     yields = any(isinstance(each, FlatMap) for each in chain)
     if isinstance(node, FlatMap | OnTime | Running):
         return not yields
-    if isinstance(node, WindowAggregate):
+    if isinstance(node, Windowed):
         return False
     tables = sum(isinstance(each, TableJoin) for each in (*chain, node))
     return tables <= MOST_TABLES

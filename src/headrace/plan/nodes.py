@@ -243,8 +243,8 @@ class OnTime(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class WindowAggregate(Node):
-    """Aggregates by key and window.
+class Windowed(Node):
+    """What keeps records by key and pane until the watermark has come to the end of a window.
 
     phase: "complete" takes rows and gives results; "partial" gives accumulators, which "final"
     merges.
@@ -254,10 +254,16 @@ class WindowAggregate(Node):
     aggregates: tuple[tuple[str, Aggregate], ...] = ()
     phase: str = "complete"
     identity: str = ""
-    reproducible: bool = True
-    rows: Schema = None  # type: ignore[assignment]  # the rows aggregated, whatever the phase
-    kind: ClassVar[str] = "window"
+    rows: Schema = None  # type: ignore[assignment]  # what comes in, whatever the phase
     operator_class: ClassVar[OperatorClass] = OperatorClass.PARTITIONED
+
+
+@dataclass(frozen=True, eq=False)
+class WindowAggregate(Windowed):
+    """Aggregates by key and window."""
+
+    reproducible: bool = True
+    kind: ClassVar[str] = "window"
 
     def detail(self) -> str:
         measures = dict(self.window.measures)
@@ -269,7 +275,7 @@ class WindowAggregate(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class WindowJoin(WindowAggregate):
+class WindowJoin(Windowed):
     """Pairs of rows of two streams by key and window, from one stream of both (`SIDE`).
 
     left, right: the columns of each side. how: "inner", or with rows that have no partner: "left"
@@ -364,7 +370,7 @@ class Sink(Node):
         return str(self.connector)
 
 
-Stateful = Process | WindowAggregate | Running
+Stateful = Process | Windowed | Running
 
 
 def walk(roots: Sequence[Node]) -> Iterator[Node]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from headrace.plan.connector import is_bounded
-from headrace.plan.nodes import Exchange, Node, Sink, Source, WindowAggregate, walk
+from headrace.plan.nodes import Exchange, Node, Sink, Source, WindowAggregate, Windowed, walk
 from headrace.plan.planner import Plan, StagePlan
 
 from .shipment import is_staged
@@ -39,7 +39,7 @@ def _crosses_to_driver(root: Node) -> bool:
     """Do rows come to the driver, and not what windows make of them?"""
     if not isinstance(root, Sink) or is_staged(root.connector):
         return False
-    return not any(isinstance(node, WindowAggregate) for node in walk([root]))
+    return not any(isinstance(node, Windowed) for node in walk([root]))
 
 
 def _crosses_whole(stage: StagePlan) -> bool:

@@ -31,7 +31,7 @@ from headrace.plan.nodes import (
     Running,
     Source,
     Stateful,
-    WindowAggregate,
+    Windowed,
     WindowJoin,
     walk,
 )
@@ -292,8 +292,8 @@ def stage_is_keyed(stage: StagePlan) -> bool:
 
 def _shape(node: Stateful) -> dict[str, Any]:
     made: dict[str, Any] = {"operator": node.kind, "key": list(node.key)}
-    if isinstance(node, WindowAggregate | Running):
-        if isinstance(node, WindowAggregate):
+    if isinstance(node, Windowed | Running):
+        if isinstance(node, Windowed):
             made["window"] = str(node.window)
         made["aggregates"] = [f"{name}={aggregate}" for name, aggregate in node.aggregates]
         if isinstance(node, WindowJoin):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import Process, TableJoin, WindowAggregate
+from headrace.plan.nodes import Process, TableJoin, Windowed
 from headrace.plan.schema import Schema
 
 from .blocks.block import Block
@@ -185,7 +185,7 @@ class Kernel:
         self.task.store = self.store.header.address
         return self.store
 
-    def _prepare_windows(self, node: WindowAggregate, module: Any) -> None:
+    def _prepare_windows(self, node: Windowed, module: Any) -> None:
         layout = window_layout(node)
         entry = getattr(module, layout.entry)
         self.windows = OpenWindows(

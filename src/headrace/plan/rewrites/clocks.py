@@ -31,7 +31,7 @@ from ..nodes import (
     TableJoin,
     Union,
     Watermark,
-    WindowAggregate,
+    Windowed,
     consumers,
     extended,
     transform,
@@ -63,7 +63,7 @@ def place_clocks(roots: Sequence[Node]) -> list[Node]:
                 return inputs[0]
             case Late():
                 return replace(node, inputs=(on_time[id(node.input)],))
-            case WindowAggregate():
+            case Windowed():
                 test = _on_time(node, inputs[0])
                 on_time[id(node)] = test
                 # results leave when the watermark has come to their end: it is just before that
@@ -88,7 +88,7 @@ def place_clocks(roots: Sequence[Node]) -> list[Node]:
     return transform(roots, change)
 
 
-def _on_time(node: WindowAggregate, source: Node) -> OnTime:
+def _on_time(node: Windowed, source: Node) -> OnTime:
     return OnTime(
         (source,),
         extended(visible(source.schema), PANED),
@@ -101,7 +101,7 @@ def _on_time(node: WindowAggregate, source: Node) -> OnTime:
     )
 
 
-def _measures(node: WindowAggregate) -> tuple[tuple[str, Aggregate], ...]:
+def _measures(node: Windowed) -> tuple[tuple[str, Aggregate], ...]:
     """What a kind of windows has to know of the times of rows, as aggregates."""
     time = Column(node.input.time or "")
     return tuple((name, Aggregate(kind, time)) for name, kind in node.window.measures)
@@ -157,7 +157,7 @@ def _windows_below(roots: Sequence[Node]) -> dict[int, tuple[tuple[Window, ...],
         windows: list[Window] = []
         exact = False
         for reader in readers.get(id(node), ()):
-            if isinstance(reader, WindowAggregate):
+            if isinstance(reader, Windowed):
                 if reader.window.uses_time:
                     windows.append(reader.window)
             elif not isinstance(reader, Late):
@@ -174,7 +174,7 @@ def _carriers(roots: Sequence[Node]) -> set[int]:
     found: set[int] = set()
     for node in reversed(list(walk(roots))):
         for reader in readers.get(id(node), ()):
-            if isinstance(reader, WindowAggregate):
+            if isinstance(reader, Windowed):
                 reaches = reader.window.uses_time
             else:
                 reaches = id(reader) in found and not isinstance(reader, Late)

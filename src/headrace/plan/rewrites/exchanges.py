@@ -26,7 +26,6 @@ from ..nodes import (
     TableJoin,
     Union,
     WindowAggregate,
-    WindowJoin,
     extended,
     transform,
 )
@@ -67,7 +66,7 @@ def _keyed(node: Node, partition: Partition) -> Node:
     source = node.input
     if partition is not None and partition == node.key:
         return node
-    if isinstance(node, WindowAggregate) and not isinstance(node, WindowJoin):
+    if isinstance(node, WindowAggregate):
         aggregates = tuple(aggregate for _, aggregate in node.aggregates)
         exact = not node.reproducible or merges_exactly(aggregates, node.rows)
         if exact and reduces(aggregates):

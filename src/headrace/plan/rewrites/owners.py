@@ -25,7 +25,7 @@ from ..nodes import (
     Sink,
     Stateful,
     TableJoin,
-    WindowAggregate,
+    Windowed,
     consumers,
     extended,
     transform,
@@ -67,7 +67,7 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
                 if PLACE in exchange.schema:
                     behind.add(id(exchange))
                 return exchange
-            case WindowAggregate() if isinstance(inputs[0], Exchange) and inputs[0].owned:
+            case Windowed() if isinstance(inputs[0], Exchange) and inputs[0].owned:
                 made = node.with_inputs(*inputs)
                 name, order = f"{node.name}.gathered", (*node.window.order, *node.key)
                 return _gathering(made, name, order)

@@ -23,6 +23,7 @@ from headrace.plan.nodes import (
     Stateful,
     TableJoin,
     WindowAggregate,
+    Windowed,
     WindowJoin,
 )
 from headrace.plan.windows.base import MergingWindow
@@ -90,16 +91,16 @@ def _stores(chain: Chain, made: KernelText) -> list[str]:
         elif isinstance(node, Process):
             layout = state_layout(node)
             parts += [record_text(layout), find_text(layout), insert_text(layout, {})]
-        elif isinstance(node, WindowAggregate | Running):
+        elif isinstance(node, Windowed | Running):
             layout = window_layout(node)
             code = AggregateCode(node.aggregates, node.rows, made.resources)
             parts += [record_text(layout), find_text(layout), insert_text(layout, code.initial())]
-            if isinstance(node, WindowAggregate):
+            if isinstance(node, Windowed):
                 parts.append(order_text(layout, _end(node, code)))
     return parts
 
 
-def _end(node: WindowAggregate, code: AggregateCode) -> str:
+def _end(node: Windowed, code: AggregateCode) -> str:
     """The field by which the records of a pane end, if they end by themselves."""
     if not isinstance(node.window, MergingWindow):
         return ""
@@ -330,7 +331,7 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
     if isinstance(windowed, WindowJoin):
         enter_row(context, scope, windowed)
         return
-    if windowed is not None:
+    if isinstance(windowed, WindowAggregate):
         update_window(context, scope, windowed)
         return
     if running is not None:

@@ -23,6 +23,7 @@ from headrace.plan.nodes import (
     Stateful,
     TableJoin,
     WindowAggregate,
+    Windowed,
     visible,
 )
 from headrace.plan.schema import Schema
@@ -71,9 +72,9 @@ class Chain:
         return self.nodes[-1]
 
     @property
-    def windowed(self) -> WindowAggregate | None:
-        """The aggregate that the chain ends in, if any."""
-        return self.last if isinstance(self.last, WindowAggregate) else None
+    def windowed(self) -> Windowed | None:
+        """The windows that the chain ends in, if any."""
+        return self.last if isinstance(self.last, Windowed) else None
 
     @property
     def running(self) -> Running | None:

@@ -8,7 +8,7 @@ their ends, as far as the watermark goes, or go over into the pane behind.
 from __future__ import annotations
 
 from headrace.plan.accumulators import Accumulator
-from headrace.plan.nodes import PANE, WATERMARK, WindowAggregate
+from headrace.plan.nodes import PANE, WATERMARK, Windowed
 from headrace.plan.types import int64
 from headrace.plan.windows.base import MergingWindow
 
@@ -22,7 +22,7 @@ from .stores import call_arguments, entry_code, size_name
 from .writer import Value, Writer
 
 
-def advance_text(node: WindowAggregate, resources: Resources) -> str:
+def advance_text(node: Windowed, resources: Resources) -> str:
     """advance(task): give out the windows that are due."""
     made = Advance(node, resources)
     if node.phase == "partial":
@@ -37,7 +37,7 @@ def advance_text(node: WindowAggregate, resources: Resources) -> str:
 class Advance:
     """The function in the making."""
 
-    def __init__(self, node: WindowAggregate, resources: Resources) -> None:
+    def __init__(self, node: Windowed, resources: Resources) -> None:
         self.node, self.writer, self.layout = node, Writer(), window_layout(node)
         self.code = AggregateCode(node.aggregates, node.rows, resources)
         self.resources, self.words = resources, Formulas(resources)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.plan.accumulators import accumulators
-from headrace.plan.nodes import Process, Running, Stateful, TableJoin, WindowAggregate, WindowJoin
+from headrace.plan.nodes import Process, Running, Stateful, TableJoin, Windowed, WindowJoin
 from headrace.plan.types import DataType, bool_, int64
 
 from .stores import StoreLayout
@@ -20,7 +20,7 @@ def state_layout(node: Process) -> StoreLayout:
     return StoreLayout("state", keys, values, in_state=True)
 
 
-def window_layout(node: WindowAggregate | Running) -> StoreLayout:
+def window_layout(node: Windowed | Running) -> StoreLayout:
     """The records of an open window, or of running aggregates: the key and the accumulators."""
     keys = tuple(node.inputs[0].schema[name] for name in node.key)
     if isinstance(node, WindowJoin):

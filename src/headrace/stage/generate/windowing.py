@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.plan.nodes import PANE, WindowAggregate
+from headrace.plan.nodes import PANE, WindowAggregate, Windowed
 
 from .aggregates import AggregateCode
 from .context import Context, write_row
@@ -38,7 +38,7 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
     context.note_change(entry, number)
 
 
-def open_pane(context: Context, node: WindowAggregate, pane: str) -> None:
+def open_pane(context: Context, node: Windowed, pane: str) -> None:
     """Let `store` be the pane that a row enters; it is opened where there is none."""
     writer = context.writer
     with writer.block(f"if {pane} != pane_number:"):
