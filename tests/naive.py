@@ -95,6 +95,7 @@ class Naive:
         self._clocks = dict(_clocks(sinks))
         self._rows: dict[int, list[Timed]] = {}
         self._late: dict[int, list[Timed]] = {}  # of each window
+        self._letters: dict[int, list[Timed]] = {}  # of each operator that leaves rows out
         for node in walk(sinks):
             self._rows[id(node)] = list(self._give(node))
         self.results = [[row for row, _ in self._rows[id(sink)]] for sink in sinks]
@@ -105,24 +106,17 @@ class Naive:
             case n.Source():
                 yield from self._read(node)
             case n.Filter():
-                for row, watermark in given:
-                    if evaluate(node.predicate, row.__getitem__, node.schema) is True:
-                        yield row, watermark
+                yield from self._each(node, given, _passed)
             case n.Project():
-                schema = node.input.schema
-                for row, watermark in given:
-                    made = {c: evaluate(x, row.__getitem__, schema) for c, x in node.columns}
-                    yield made, watermark
+                yield from self._each(node, given, _projected)
             case n.Limit():
                 yield from _kept(given[: node.rows])
             case n.Dedup():
                 yield from _kept(_without_repeated(node, given))
             case n.Process():
-                yield from _process(node, given)
+                yield from self._each(node, given, _processing(node))
             case n.FlatMap():
-                for row, watermark in given:
-                    for made in _call_generator(node, row):
-                        yield made, watermark
+                yield from self._each(node, given, _call_generator)
             case n.TableJoin():
                 yield from _join(node, given)
             case n.WindowJoin():
@@ -135,6 +129,8 @@ class Naive:
                 yield from _running(node, given)
             case n.Late():
                 yield from self._late[id(node.input)]
+            case n.DeadLetters():
+                yield from self._letters[id(node.input)]
             case n.MapBatches():
                 rows = batch_of([row for row, _ in given], node.input.schema)
                 for row in rows_of(node.function(rows)):
@@ -143,6 +139,23 @@ class Naive:
                 yield from given
             case _:
                 raise TypeError(f"{node.kind} is no operator that users write")
+
+    def _each(
+        self, node: n.Node, given: list[Timed], make: Callable[[Any, Row], Iterator[Row]]
+    ) -> Iterator[Timed]:
+        """What an operator makes of each row; of one that fails, what it gave before."""
+        letters = self._letters[id(node)] = []
+        for row, watermark in given:
+            try:
+                for made in make(node, row):
+                    yield made, watermark
+            except Exception as error:
+                if node.on_error == n.FAIL:
+                    raise
+                kind = next(k for k in type(error).__mro__ if k.__module__ == "builtins")
+                said = f"{kind.__name__}: {error}"
+                letter = {**row, n.ERROR_OPERATOR: node.name, n.ERROR_MESSAGE: said}
+                letters.append((letter, watermark))
 
     def _read(self, source: n.Source) -> Iterator[Timed]:
         clock = self._clocks.get(id(source))
@@ -187,11 +200,25 @@ def _value_at(node: n.Node, column: str, source: n.Source, row: Row) -> Any:
     if isinstance(node, n.Project):
         made = dict(node.columns)[column]
         lookup = lambda name: _value_at(node.input, name, source, row)  # noqa: E731
-        return evaluate(made, lookup, node.input.schema)
+        try:
+            return evaluate(made, lookup, node.input.schema)
+        except Exception:
+            if node.on_error == n.FAIL:
+                raise
+            return None
     return _value_at(node.input, column, source, row)
 
 
-# ---- user functions, joins -----------------------------------------------------------------
+# ---- rows one by one, user functions, joins --------------------------------------------------
+
+
+def _passed(node: n.Filter, row: Row) -> Iterator[Row]:
+    if evaluate(node.predicate, row.__getitem__, node.schema) is True:
+        yield row
+
+
+def _projected(node: n.Project, row: Row) -> Iterator[Row]:
+    yield {c: evaluate(x, row.__getitem__, node.input.schema) for c, x in node.columns}
 
 
 def received(value: Any, kind: DataType) -> Any:
@@ -212,14 +239,19 @@ def _call_generator(node: n.FlatMap, row: Row, *state: Any) -> Iterator[Row]:
         yield {**carried, **dict(zip(names, results, strict=True))}
 
 
-def _process(node: n.Process, given: list[Timed]) -> Iterator[Timed]:
+def _processing(node: n.Process) -> Callable[[Any, Row], Iterator[Row]]:
+    """A function of rows over the states of all keys; a row that fails changes none."""
     spec = node.function.state
     first = dict(zip([field.name for field in spec.fields], spec.initial, strict=True))
     states: dict[Any, SimpleNamespace] = {}
-    for row, watermark in given:
-        state = states.setdefault(key_of(row, node.key), SimpleNamespace(**first))
-        for made in _call_generator(node, row, state):
-            yield made, watermark
+
+    def process(node: n.Process, row: Row) -> Iterator[Row]:
+        key = key_of(row, node.key)
+        state = SimpleNamespace(**vars(states.get(key, SimpleNamespace(**first))))
+        yield from _call_generator(node, row, state)
+        states[key] = state
+
+    return process
 
 
 def _kept(given: Sequence[Timed]) -> Iterator[Timed]:
