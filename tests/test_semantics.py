@@ -799,6 +799,37 @@ def test_quantiles(run):
     assert math.isnan(row["top"])
 
 
+def test_rows_that_are_left_out(run):
+    rows = hr.read.memory({"x": [1, 0, 2], "s": ["a", "b", "c"]})
+    skipped = rows.with_columns(y=6 // col("x"), on_error="skip").select("s")
+    made = rows.filter(6 // col("x") > 3, on_error="dead_letter", name="large")
+    some, large, letters = run(skipped, made, made.dead_letters())
+    assert column(some, "s") == ["a", "c"]
+    assert column(large, "s") == ["a"]
+    said = {"error_operator": "large", "error_message": "ZeroDivisionError: division by zero"}
+    assert letters == [{"x": 0, "s": "b", **said}]
+
+
+def test_functions_that_fail_half_way(run):
+    def counted(state, x):
+        state.n += 1
+        yield state.n
+        if x == 0:
+            raise ValueError("zero")
+
+    rows = hr.read.memory({"k": [1, 1, 1], "x": [5, 0, 6]}).key_by("k")
+    made = rows.process(counted, state={"n": int}, output="n", on_error="skip")
+    for capacity in (1, 100):
+        assert column(run(made, capacity=capacity), "n") == [1, 2, 2]
+
+
+def test_times_that_cannot_be_read(run):
+    rows = hr.read.memory({"s": ["1", "x", "3", "12", "?", "2"]})
+    made = windowed(rows.select(t=col("s").cast(int), on_error="skip"))
+    counted, late = run(made, made.late())
+    assert (column(counted, "n"), column(late, "t")) == ([2, 1], [2])
+
+
 def test_running_aggregates(run):
     rows = hr.read.memory({"k": ["a", "a", "b", "a"], "x": [1, 2, 5, 3]}).key_by("k")
     found = run(rows.running(total=hr.sum("x"), most=hr.max("x")))

@@ -228,9 +228,7 @@ class Stream(Combined):
             else:
                 chosen.append((column, Column(place.existing(column, self.schema))))
         chosen += named_nodes(made, place)
-        return Stream(
-            tolerating(build.select(self._node, chosen, check_function, name), on_error)
-        )
+        return Stream(tolerating(build.select(self._node, chosen, check_function, name), on_error))
 
     def with_columns(
         self,
