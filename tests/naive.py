@@ -37,6 +37,7 @@ from headrace.plan.types import DataType, timestamp
 from headrace.plan.windows import base as w
 from headrace.plan.windows.calendar import Calendar
 from headrace.plan.windows.interval import Interval
+from headrace.plan.windows.kept import Kept
 from headrace.plan.windows.session import Session
 from headrace.plan.windows.sliding import Sliding
 from headrace.plan.windows.tumbling import Tumbling
@@ -311,7 +312,7 @@ def order(value: Any) -> tuple[Any, ...]:
 def _windows_of(time: int, window: w.Window) -> list[tuple[int, int]]:
     """(start, end) of the windows that a time is in, in order."""
     match window:
-        case Tumbling(size, offset):
+        case Tumbling(size, offset) | Kept(size, offset):
             start = (time - offset) // size * size + offset
             return [(start, start + size)]
         case Sliding(size, every, offset):
@@ -341,7 +342,8 @@ def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed
         elif isinstance(node.window, Session | Interval):
             in_time = time >= watermark
         else:
-            in_time = _windows_of(time, node.window)[-1][1] > watermark
+            kept = node.window.lateness if isinstance(node.window, Kept) else 0
+            in_time = _windows_of(time, node.window)[-1][1] + kept > watermark
         (on_time if in_time else late).append((row, watermark))
     return on_time, late
 
@@ -355,6 +357,8 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
     groups: dict[Any, list[list[Row]]] = {}
     if isinstance(node.window, Session):
         groups = _sessions(node, rows)
+    elif isinstance(node.window, Kept):
+        groups = _given_twice(node, rows)
     else:
         parts: dict[Any, list[Row]] = {}
         for row, watermark in rows:
@@ -374,11 +378,30 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
                     groups.setdefault((end, key, start), []).append(some)
     for (end, _, start), parts in sorted(groups.items(), key=lambda group: group[0]):
         made = {name: _canonical(parts[0][0][name]) for name in node.key}
+        updated = isinstance(node.window, Kept) and end > start + node.window.size
         said = {"window_start": start, "window_end": end}
+        said |= {"window_given": end, "window_updated": updated}
         made |= {name: said[name] for name in node.window.columns}
         for name, aggregate in node.aggregates:
             made[name] = _aggregated(aggregate, parts, node.input)
         yield made, end - 1
+
+
+def _given_twice(node: n.WindowAggregate, rows: list[Timed]) -> dict[Any, list[list[Row]]]:
+    """The rows of each window and key that were in time; and these and the late ones, where there
+    are some, by the end of its lateness."""
+    in_time: dict[Any, list[Row]] = {}
+    late: dict[Any, list[Row]] = {}
+    for row, watermark in rows:
+        ((start, end),) = _windows_of(row[node.input.time], node.window)
+        into = in_time if watermark is None or end > watermark else late
+        into.setdefault((end, key_of(row, node.key), start), []).append(row)
+    groups = {group: [members] for group, members in in_time.items()}
+    for (end, key, start), members in late.items():
+        before = in_time.get((end, key, start))
+        parts = [members] if before is None else [before, members]
+        groups[end + node.window.lateness, key, start] = parts
+    return groups
 
 
 def _stream_join(node: n.WindowJoin, rows: list[Timed]) -> Iterator[Timed]:

@@ -540,6 +540,25 @@ def test_late_rows_of_sliding_windows(run):
     assert column(late, "t") == [3]
 
 
+def test_windows_that_are_kept(run):
+    rows = hr.read.memory({"t": [1, 10, 3, 17, 4]}).with_watermark("t", 0)
+    made = rows.window(hr.tumbling(10, lateness=7)).agg(n=hr.count())
+    counted, late = run(made, made.late())
+    assert [(row["window_start"], row["n"]) for row in counted] == [(0, 1), (0, 2), (10, 2)]
+    assert column(late, "t") == [4]
+    made = rows.window(hr.tumbling(10, lateness=10)).agg(n=hr.count())
+    assert column(run(made), "window_given") == [10, 20, 21]
+
+
+def test_order_of_updated_results(run):
+    times = {"t": [1, 2, 12, 5, 25, 3], "k": ["b", "a", "a", "b", "a", "a"]}
+    rows = hr.read.memory(times).with_watermark("t", 0).key_by("k")
+    found = run(rows.window(hr.tumbling(10, lateness=25)).agg(n=hr.count()))
+    named = [(row["window_given"], row["k"], row["n"], row["window_updated"]) for row in found]
+    first, second = [(10, "a", 1, False), (10, "b", 1, False)], [(20, "a", 1, False)]
+    assert named == [*first, *second, (30, "a", 1, False), (35, "a", 2, True), (35, "b", 2, True)]
+
+
 def test_sessions(run):
     rows = hr.read.memory({"t": [0, 4, 9, 14, 30, 29]}).with_watermark("t", 0)
     made = rows.window(hr.session(5)).agg(n=hr.count())

@@ -10,7 +10,7 @@ from headrace import col
 
 def test_operators(session):
     rows = hr.read.memory(pipelines.tables(600, 1, disorder=30, seed=4)[0])
-    stream = rows.with_watermark("at", 30)
+    stream = rows.with_watermark("at", 10)
     made = {
         "limit": stream.limit(123),
         "dedup": stream.dedup("user", "value"),
@@ -21,6 +21,7 @@ def test_operators(session):
         "slid": stream.window(hr.sliding(200, every=100)).agg(n=hr.count_distinct("user")),
         "running": stream.key_by("user").running(n=hr.count(), total=hr.sum("value")),
         "counted": stream.key_by("user").window(hr.counting(7)).agg(last=hr.last("value")),
+        "kept": stream.key_by("user").window(hr.tumbling(50, lateness=40)).agg(n=hr.count()),
         "everything": rows.agg(n=hr.count_distinct("value"), m=hr.count_distinct("user")),
     }
     outputs = [each.write.collect(name=name) for name, each in made.items()]
