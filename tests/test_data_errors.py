@@ -10,7 +10,7 @@ from tests.choices import Choices, Seeded, choices
 from tests.naive import naive, rows_of
 from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check, check_on_engines
+from tests.running import assert_same, check
 from tests.saving import check_saved, cuts
 
 import headrace as hr
@@ -81,7 +81,8 @@ def pipeline(choose: Choices, channels: int = 1, most: int = 40, key=None) -> li
         keyed, letters(keyed), letters(divided).key_by("k").agg(n=hr.count()),
         unread,
     ]  # fmt: skip
-    made += [timed, timed.late(), letters(read)]
+    behind = stream.limit(1000).map(ratio, output="r", name="behind", **whole)
+    made += [timed, timed.late(), letters(read), behind, letters(behind)]
     return [each.write.collect() for each in made]
 
 
@@ -108,9 +109,16 @@ def test_rows_left_out_over_shards(choose):
 
 @pytest.mark.compiled
 def test_compiled_rows_agree_on_engines():
+    """Also with more dead letters than a block has rows, and several workers on one operator."""
     choose = Seeded(3)
     outputs = pipeline(choose, most=400)
-    check_on_engines(outputs, choose, ordered=True)
+    outputs = [outputs[k] for k in (0, 1, 6, 7, 12, 13, -2, -1)]
+    check(outputs, compiled=True, capacity=7, cuts=choose)
+    expected = naive(outputs)
+    for workers, capacity in ((1, 8192), (2, 16), (4, 7)):
+        hr.run(*outputs, engine="node", workers=workers, capacity=capacity)
+        for output, other in zip(outputs, expected, strict=True):
+            assert_same(rows_of(output.result()), other, ordered=True)
 
 
 def events(first, last):

@@ -27,7 +27,7 @@ from .strings.text import words
 from .strings.words import View
 from .support import forget_frame
 from .tables import StoreFunctions, load_table, store_functions
-from .task import CONSUMED, MAIN, NEED_MEMORY, NOT_SELECTED, OUTPUT_FULL, SIDE, Task
+from .task import CONSUMED, MAIN, NEED_MEMORY, NOT_SELECTED, OUTPUT_FULL, RUNNING, SIDE, Task
 from .windows import NONE_DUE, OpenWindows, begin_firing, begin_flush, end_firing
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
@@ -90,6 +90,7 @@ class Kernel:
         self.functions: StoreFunctions  # of the state, where there is one
         self.windows: OpenWindows | None = None
         self._free: list[Block] = []
+        self._twins: dict[tuple[int | None, bool], Kernel] = {}  # those without state
         self.outputs = {k: self._new_block(schema) for k, schema in chain.outputs.items()}
         self.letters = None if chain.letters is None else DeadLetters(chain.letters)
         self.task.skips = chain.tolerates and self.letters is None
@@ -335,6 +336,10 @@ class Kernel:
 
         operators: how many of the chain's, the first ones; None: all of them.
         """
+        known = self._twins.get((operators, compiled))
+        if known is not None:
+            known.task.suspended = RUNNING
+            return known
         nodes = self.chain.nodes[:operators]
         if self.chain.tolerates:
             nodes = replace(nodes[0], on_error=FAIL), *nodes[1:]
@@ -345,6 +350,8 @@ class Kernel:
             number = np.array([self.task.number], np.int32)
             rows, _ = self.functions.save(self.store, columns, number)
             twin.functions.load(twin.store, columns, rows, replace=True)
+        if not twin.stores_anything:
+            self._twins[operators, compiled] = twin
         return twin
 
     def stores(self) -> list[KeyedStore]:
