@@ -53,6 +53,7 @@ from headrace.node.unit import (
     Unit,
 )
 from headrace.node.worklist import run_shared
+from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import (
     load_acquire,
     load_relaxed,
@@ -69,6 +70,7 @@ SPINS = 400  # looks for work before sleeping; some microseconds
 LOOK_EVERY = 100_000  # ns between looks at the timed units of a busy worker
 LONGEST_SLEEP = 250_000_000  # ns
 OLD_COSTS = 3  # parts of four that the cost of a row keeps of what it was before
+OVERTIME = 2  # times as long as a run should take, it may
 WATCHED_RUNS = 64  # after one that seemed to have long rows
 
 
@@ -144,6 +146,8 @@ def work_on(worker):
 def run_once(worker, unit):
     """One run of a unit, and what is noted of it: also what a row costs, for the next one."""
     begun, rows = now(), unit.rows_in
+    run_ns = EngineRecord(worker.engine).run_ns
+    worker.until = begun + OVERTIME * run_ns if run_ns > 0 else FOREVER
     watched = unit.watched > 0
     on_core = thread_time() if watched else 0
     note_pause(unit, begun)
@@ -154,12 +158,7 @@ def run_once(worker, unit):
     unit.seen, unit.why = ended, answer
     rows = unit.rows_in - rows
     if rows > 0:
-        note_cost(
-            EngineRecord(worker.engine).run_ns,
-            unit,
-            rows,
-            thread_time() - on_core if watched else ended - begun,
-        )
+        note_cost(run_ns, unit, rows, thread_time() - on_core if watched else ended - begun)
     unit.last_rows, unit.last_ns = rows, ended - begun
     return answer
 
