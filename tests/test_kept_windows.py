@@ -121,7 +121,10 @@ def test_mistakes_say_what_to_do():
         (lambda: hr.tumbling("1mo", lateness="1d"), "windows of the calendar are not kept"),
         (
             lambda: rows.window_join(
-                rows.rename(t="u", x="x").rename(x="y"), "x", hr.tumbling(5, lateness=2), right_on="y"
+                rows.rename(t="u", x="y"),
+                "x",
+                hr.tumbling(5, lateness=2),
+                right_on="y",
             ),
             "wait for late rows",
         ),
