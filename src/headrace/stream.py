@@ -15,11 +15,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from .combined import Combined
+from .beside import Beside
 from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
 from .expr.functions import check_function
 from .habits import STREAM, unknown
-from .plan import build, build_chosen, build_errors, build_functions, build_keyed
+from .plan import build, build_chosen, build_functions, build_keyed
 from .plan.build_errors import tolerating
 from .plan.checks import Place
 from .plan.expressions import Column, Expression
@@ -53,7 +53,7 @@ def example(**columns: Any) -> Stream:
     return Stream(build.source(MemorySource(empty, schema=columns), "example"))
 
 
-class Stream(Combined):
+class Stream(Beside):
     """Rows to come, with named and typed columns. Immutable: every method gives a new stream.
 
     Every method that makes an operator takes `name=`; errors, metrics and saved state use it.
@@ -343,19 +343,6 @@ class Stream(Combined):
         )
         return Stream(tolerating(made, on_error))
 
-    def dead_letters(self, *, name: str | None = None) -> Stream:
-        """The rows that an operator with `on_error="dead_letter"` failed on, of the stream it gave.
-
-        They have the columns that came to the operator, its name in `error_operator`, and the
-        error in `error_message`.
-
-        >>> from headrace.expr import col
-        >>> halves = example(a=int).select(half=10 / col("a"), on_error="dead_letter")
-        >>> halves.dead_letters()
-        Stream(a: int64, error_operator: string, error_message: string)
-        """
-        return Stream(build_errors.dead_letters(self._node, name))
-
     def map_batches(
         self, function: Callable[..., Any], *, schema: Any, name: str | None = None
     ) -> Stream:
@@ -503,14 +490,3 @@ class Stream(Combined):
         """
         given = named_aggregates({**(aggregates or {}), **made}, Place("running", name))
         return Stream(build_keyed.running(self._node, given, check_function, name))
-
-    def late(self, *, name: str | None = None) -> Stream:
-        """The rows that came too late for their window, of a stream that `agg` gave.
-
-        >>> from headrace.expr import count
-        >>> from headrace.time import tumbling
-        >>> rows = example(at=int, user=str).with_watermark("at", 5)
-        >>> rows.window(tumbling(100)).agg(n=count()).late()
-        Stream(at: int64, user: string)
-        """
-        return Stream(build_keyed.late(self._node, name))
