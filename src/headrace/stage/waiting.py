@@ -1,7 +1,7 @@
 """Rows that wait for their time: panes that hold them, and a queue that knows which comes next.
 
-Rows enter the *taking* pane in order of arrival; when it is full, another one. A pane closes when
-all its rows have gone on, so what waits is forgotten soon after, whatever the unit of time is. The
+Rows enter the *taking* pane in order of arrival; when it is full, or most of its rows have gone on,
+another one. A pane closes when all have, so they are forgotten soon, whatever the unit of time. The
 queue is a binary heap by time, key and place (its comparison is generated: `generate/versions.py`),
 of three words for each row: time, the first bytes of the key, and the place. In a place the side
 comes before the arrival, so that of equal times a version is there before the row that asks for it.
@@ -16,7 +16,8 @@ from .store import Store
 from .windows import give_out, next_window
 
 WAITING = 1 << 62  # the first pane of rows that wait; those of versions are numbered by time
-PANE_ROWS = 1 << 14  # that a pane takes
+PANE_ROWS = 1 << 14  # that a pane takes at most
+FEW_ROWS = 64  # of which none is worth another pane
 ROW_BITS = 24  # of a place; panes that were moved to one owner may hold rows of many
 PANE_BITS = 38
 ROW_MASK, PANE_MASK = (1 << ROW_BITS) - 1, (1 << PANE_BITS) - 1
@@ -27,9 +28,15 @@ def taking_pane(panes):
     """The address of the pane that takes rows, or 0: it must be opened."""
     address = find_pane(panes, WAITING + panes.taking)
     while address != 0 and Store(address).count >= PANE_ROWS:
-        panes.taking = (panes.taking + 1) & PANE_MASK
+        next_taking(panes)
         address = find_pane(panes, WAITING + panes.taking)
     return address
+
+
+@compiled
+def next_taking(panes):
+    """Let another pane take rows."""
+    panes.taking = (panes.taking + 1) & PANE_MASK
 
 
 @compiled
@@ -112,6 +119,9 @@ def end_waiting(task):
             store.first = following
             if store.given == store.count:
                 store.first, store.last = task.watermark, task.watermark
+            elif store.window == WAITING + panes.taking and store.given > FEW_ROWS:
+                if 2 * store.given > store.count:
+                    next_taking(panes)
     if panes.waiting == 0 and panes.queue_room > PANE_ROWS:
         give_memory(panes.account, panes.queue)
         panes.queue, panes.queue_room = 0, 0
