@@ -84,7 +84,7 @@ def tolls(source: Stream) -> Stream:
         .flat_map(_at_its_end, columns=known, output=known)
         .rename(window_start="until")
     )
-    near = accidents(source).flat_map(
+    near = _found(reports).flat_map(
         _segments_before,
         columns=["xway", "dir", "pos", "found"],
         output=["xway", "dir", "seg", "found"],
@@ -98,10 +98,13 @@ def tolls(source: Stream) -> Stream:
 def accidents(source: Stream) -> Stream:
     """Where two cars or more stand, every 30 seconds as long as they do; `found` is the end of the
     two minutes in which they did not move."""
+    return _found(_positions(source))
+
+
+def _found(reports: Stream) -> Stream:
     place = ("xway", "dir", "lane", "pos")
     standing = (
-        _positions(source)
-        .filter((col("lane") >= 1) & (col("lane") <= 3) & (col("speed") == 0))
+        reports.filter((col("lane") >= 1) & (col("lane") <= 3) & (col("speed") == 0))
         .key_by(*place, "vid")
         .window(hr.sliding(WATCHED, every=BETWEEN))
         .agg(n=hr.count())
