@@ -98,11 +98,12 @@ def asof_join(
     window = AsOf()
     if tolerance is not None:
         try:
-            window = AsOf(in_units_of(tolerance, time, "tolerance"))
+            length = in_units_of(tolerance, time, "tolerance")
         except ExpressionError as error:
             raise place.error(error.what, error.fix) from None
-        if not 0 <= window.tolerance <= window.farthest:
+        if not 0 <= length <= window.farthest:
             raise place.error(f"tolerance={tolerance!r} is no length of time", 'tolerance="10s"')
+        window = AsOf(length)
     return _joined(left, right, on, right_on, window, how, place, AsOfJoin, left.time)
 
 

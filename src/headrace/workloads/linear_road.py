@@ -193,11 +193,10 @@ def traffic(
     xway, way = chance.integers(0, xways, cars), chance.integers(0, 2, cars)
     start, pos = chance.integers(0, BETWEEN, cars), chance.integers(0, SEGMENTS * FEET, cars)
     own = np.clip(chance.normal(58, 8, cars), 20, 100).astype(np.int64)
-    crashed = chance.permutation(cars)[: 2 * crashes].reshape(2, -1)
-    crashed = crashed[:, : max(0, crashed.shape[1])]
-    begins = chance.integers(1, 3, crashed.shape[1])  # which report of theirs
-    lasts = chance.integers(6, 12, crashed.shape[1])
-    made = []
+    crashed = chance.permutation(cars)[: 2 * crashes].reshape(2, crashes)
+    begins = chance.integers(1, 3, crashes)  # which report of theirs
+    lasts = chance.integers(6, 12, crashes)
+    made: list[list[np.ndarray]] = []
     for number in range(seconds // BETWEEN):
         segment = pos // FEET
         limit = np.where((segment > 33) & (segment < 66), 30, 100)
@@ -216,9 +215,9 @@ def traffic(
         made.append([np.compress(there, column) for column in columns])
         pos = pos + np.where(way == 0, 1, -1) * speed * 44  # feet in 30 seconds for a mile an hour
     names = ("type", "time", "vid", "speed", "xway", "lane", "dir", "pos")
-    columns = [np.concatenate(parts) for parts in zip(*made, strict=True)]
-    order = np.argsort(columns[1], kind="stable")
-    return pa.table({name: column[order] for name, column in zip(names, columns, strict=True)})
+    whole = [np.concatenate(parts) for parts in zip(*made, strict=True)]
+    order = np.argsort(whole[1], kind="stable")
+    return pa.table({name: column[order] for name, column in zip(names, whole, strict=True)})
 
 
 # ---- the answer --------------------------------------------------------------------------------
