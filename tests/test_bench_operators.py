@@ -12,7 +12,7 @@ from headrace.bench import operators
 from headrace.cli import main
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_all_figures_are_right(capsys):
     pytest.importorskip("polars")
     assert main(["bench", "operators", "--json", "--rows", "4000", "--repeat", "1"]) == 0
