@@ -38,6 +38,7 @@ from headrace.plan.windows import base as w
 from headrace.plan.windows.asof import AsOf
 from headrace.plan.windows.calendar import Calendar
 from headrace.plan.windows.interval import Interval
+from headrace.plan.windows.kept import Kept
 from headrace.plan.windows.session import Session
 from headrace.plan.windows.sliding import Sliding
 from headrace.plan.windows.tumbling import Tumbling
@@ -96,6 +97,7 @@ class Naive:
         self._clocks = dict(_clocks(sinks))
         self._rows: dict[int, list[Timed]] = {}
         self._late: dict[int, list[Timed]] = {}  # of each window
+        self._letters: dict[int, list[Timed]] = {}  # of each operator that leaves rows out
         for node in walk(sinks):
             self._rows[id(node)] = list(self._give(node))
         self.results = [[row for row, _ in self._rows[id(sink)]] for sink in sinks]
@@ -106,24 +108,17 @@ class Naive:
             case n.Source():
                 yield from self._read(node)
             case n.Filter():
-                for row, watermark in given:
-                    if evaluate(node.predicate, row.__getitem__, node.schema) is True:
-                        yield row, watermark
+                yield from self._each(node, given, _passed)
             case n.Project():
-                schema = node.input.schema
-                for row, watermark in given:
-                    made = {c: evaluate(x, row.__getitem__, schema) for c, x in node.columns}
-                    yield made, watermark
+                yield from self._each(node, given, _projected)
             case n.Limit():
                 yield from _kept(given[: node.rows])
             case n.Dedup():
                 yield from _kept(_without_repeated(node, given))
             case n.Process():
-                yield from _process(node, given)
+                yield from self._each(node, given, _processing(node))
             case n.FlatMap():
-                for row, watermark in given:
-                    for made in _call_generator(node, row):
-                        yield made, watermark
+                yield from self._each(node, given, _call_generator)
             case n.TableJoin():
                 yield from _join(node, given)
             case n.AsOfJoin():
@@ -138,6 +133,8 @@ class Naive:
                 yield from _running(node, given)
             case n.Late():
                 yield from self._late[id(node.input)]
+            case n.DeadLetters():
+                yield from self._letters[id(node.input)]
             case n.MapBatches():
                 rows = batch_of([row for row, _ in given], node.input.schema)
                 for row in rows_of(node.function(rows)):
@@ -146,6 +143,23 @@ class Naive:
                 yield from given
             case _:
                 raise TypeError(f"{node.kind} is no operator that users write")
+
+    def _each(
+        self, node: n.Node, given: list[Timed], make: Callable[[Any, Row], Iterator[Row]]
+    ) -> Iterator[Timed]:
+        """What an operator makes of each row; of one that fails, what it gave before."""
+        letters = self._letters[id(node)] = []
+        for row, watermark in given:
+            try:
+                for made in make(node, row):
+                    yield made, watermark
+            except Exception as error:
+                if node.on_error == n.FAIL:
+                    raise
+                kind = next(k for k in type(error).__mro__ if k.__module__ == "builtins")
+                said = f"{kind.__name__}: {error}"
+                letter = {**row, n.ERROR_OPERATOR: node.name, n.ERROR_MESSAGE: said}
+                letters.append((letter, watermark))
 
     def _read(self, source: n.Source) -> Iterator[Timed]:
         clock = self._clocks.get(id(source))
@@ -190,11 +204,25 @@ def _value_at(node: n.Node, column: str, source: n.Source, row: Row) -> Any:
     if isinstance(node, n.Project):
         made = dict(node.columns)[column]
         lookup = lambda name: _value_at(node.input, name, source, row)  # noqa: E731
-        return evaluate(made, lookup, node.input.schema)
+        try:
+            return evaluate(made, lookup, node.input.schema)
+        except Exception:
+            if node.on_error == n.FAIL:
+                raise
+            return None
     return _value_at(node.input, column, source, row)
 
 
-# ---- user functions, joins -----------------------------------------------------------------
+# ---- rows one by one, user functions, joins --------------------------------------------------
+
+
+def _passed(node: n.Filter, row: Row) -> Iterator[Row]:
+    if evaluate(node.predicate, row.__getitem__, node.schema) is True:
+        yield row
+
+
+def _projected(node: n.Project, row: Row) -> Iterator[Row]:
+    yield {c: evaluate(x, row.__getitem__, node.input.schema) for c, x in node.columns}
 
 
 def received(value: Any, kind: DataType) -> Any:
@@ -215,14 +243,19 @@ def _call_generator(node: n.FlatMap, row: Row, *state: Any) -> Iterator[Row]:
         yield {**carried, **dict(zip(names, results, strict=True))}
 
 
-def _process(node: n.Process, given: list[Timed]) -> Iterator[Timed]:
+def _processing(node: n.Process) -> Callable[[Any, Row], Iterator[Row]]:
+    """A function of rows over the states of all keys; a row that fails changes none."""
     spec = node.function.state
     first = dict(zip([field.name for field in spec.fields], spec.initial, strict=True))
     states: dict[Any, SimpleNamespace] = {}
-    for row, watermark in given:
-        state = states.setdefault(key_of(row, node.key), SimpleNamespace(**first))
-        for made in _call_generator(node, row, state):
-            yield made, watermark
+
+    def process(node: n.Process, row: Row) -> Iterator[Row]:
+        key = key_of(row, node.key)
+        state = SimpleNamespace(**vars(states.get(key, SimpleNamespace(**first))))
+        yield from _call_generator(node, row, state)
+        states[key] = state
+
+    return process
 
 
 def _kept(given: Sequence[Timed]) -> Iterator[Timed]:
@@ -282,7 +315,7 @@ def order(value: Any) -> tuple[Any, ...]:
 def _windows_of(time: int, window: w.Window) -> list[tuple[int, int]]:
     """(start, end) of the windows that a time is in, in order."""
     match window:
-        case Tumbling(size, offset):
+        case Tumbling(size, offset) | Kept(size, offset):
             start = (time - offset) // size * size + offset
             return [(start, start + size)]
         case Sliding(size, every, offset):
@@ -312,7 +345,8 @@ def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed
         elif isinstance(node.window, Session | Interval | AsOf):
             in_time = time >= watermark
         else:
-            in_time = _windows_of(time, node.window)[-1][1] > watermark
+            kept = node.window.lateness if isinstance(node.window, Kept) else 0
+            in_time = _windows_of(time, node.window)[-1][1] + kept > watermark
         (on_time if in_time else late).append((row, watermark))
     return on_time, late
 
@@ -326,6 +360,8 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
     groups: dict[Any, list[list[Row]]] = {}
     if isinstance(node.window, Session):
         groups = _sessions(node, rows)
+    elif isinstance(node.window, Kept):
+        groups = _given_twice(node, rows)
     else:
         parts: dict[Any, list[Row]] = {}
         for row, watermark in rows:
@@ -345,11 +381,30 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
                     groups.setdefault((end, key, start), []).append(some)
     for (end, _, start), parts in sorted(groups.items(), key=lambda group: group[0]):
         made = {name: _canonical(parts[0][0][name]) for name in node.key}
+        updated = isinstance(node.window, Kept) and end > start + node.window.size
         said = {"window_start": start, "window_end": end}
+        said |= {"window_given": end, "window_updated": updated}
         made |= {name: said[name] for name in node.window.columns}
         for name, aggregate in node.aggregates:
             made[name] = _aggregated(aggregate, parts, node.input)
         yield made, end - 1
+
+
+def _given_twice(node: n.WindowAggregate, rows: list[Timed]) -> dict[Any, list[list[Row]]]:
+    """The rows of each window and key that were in time; and these and the late ones, where there
+    are some, by the end of its lateness."""
+    in_time: dict[Any, list[Row]] = {}
+    late: dict[Any, list[Row]] = {}
+    for row, watermark in rows:
+        ((start, end),) = _windows_of(row[node.input.time], node.window)
+        into = in_time if watermark is None or end > watermark else late
+        into.setdefault((end, key_of(row, node.key), start), []).append(row)
+    groups = {group: [members] for group, members in in_time.items()}
+    for (end, key, start), members in late.items():
+        before = in_time.get((end, key, start))
+        parts = [members] if before is None else [before, members]
+        groups[end + node.window.lateness, key, start] = parts
+    return groups
 
 
 def _stream_join(node: n.WindowJoin, rows: list[Timed]) -> Iterator[Timed]:

@@ -153,6 +153,17 @@ class Builder:
     def rename(self, stream: Stream) -> Stream:
         return stream.rename({self.choose.pick(stream.schema.names): self.fresh()})
 
+    def tolerant(self, stream: Stream) -> Stream:
+        """Rows that fail are left out, and become a stream of their own."""
+        made = {self.fresh(): self.expressions(stream).any() for _ in range(2)}
+        try:
+            new = stream.with_columns(made, on_error=self.choose.pick(["skip", "dead_letter"]))
+        except hr.PipelineError:
+            return stream  # what is computed over whole columns cannot be left out
+        if new.node.on_error == "dead_letter" and "error_message" not in stream.schema:
+            self.streams.append(new.dead_letters().drop("error_message", "error_operator"))
+        return new
+
     def udf(self, stream: Stream) -> Stream:
         entry = self.choose.pick(functions.SCALARS)
         arguments = [self.expressions(stream).exactly(kind) for kind in entry.takes]
@@ -352,6 +363,7 @@ class Builder:
 OPERATORS: list[Callable[[Builder, Stream], Stream]] = [
     Builder.filter,
     Builder.with_columns,
+    Builder.tolerant,
     Builder.select,
     Builder.drop,
     Builder.rename,

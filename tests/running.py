@@ -131,7 +131,7 @@ def is_ordered(node: Any) -> bool:
     the rows of their window do.
     """
     kind = node.kind
-    if kind == "late":
+    if kind in ("late", "dead_letters"):
         return is_ordered(node.input.input)
     if kind == "window":
         return True

@@ -141,6 +141,7 @@ class Measured:
     def __init__(self, status, seconds, rows_in, rows_out, late_rows, operators):
         self.status, self.seconds, self.operators = status, seconds, operators
         self.rows_in, self.rows_out, self.late_rows = rows_in, rows_out, late_rows
+        self.failed_rows = 0
 
 
 def counters(**changes):

@@ -18,7 +18,7 @@ def counters(**changes):
 class Measured:
     def __init__(self, seconds, operators, status="running"):
         self.status, self.seconds, self.operators = status, seconds, operators
-        self.rows_in, self.rows_out, self.late_rows = 1000, 10, 0
+        self.rows_in, self.rows_out, self.late_rows, self.failed_rows = 1000, 10, 0, 0
 
 
 class Latencies:

@@ -540,6 +540,25 @@ def test_late_rows_of_sliding_windows(run):
     assert column(late, "t") == [3]
 
 
+def test_windows_that_are_kept(run):
+    rows = hr.read.memory({"t": [1, 10, 3, 17, 4]}).with_watermark("t", 0)
+    made = rows.window(hr.tumbling(10, lateness=7)).agg(n=hr.count())
+    counted, late = run(made, made.late())
+    assert [(row["window_start"], row["n"]) for row in counted] == [(0, 1), (0, 2), (10, 2)]
+    assert column(late, "t") == [4]
+    made = rows.window(hr.tumbling(10, lateness=10)).agg(n=hr.count())
+    assert column(run(made), "window_given") == [10, 20, 21]
+
+
+def test_order_of_updated_results(run):
+    times = {"t": [1, 2, 12, 5, 25, 3], "k": ["b", "a", "a", "b", "a", "a"]}
+    rows = hr.read.memory(times).with_watermark("t", 0).key_by("k")
+    found = run(rows.window(hr.tumbling(10, lateness=25)).agg(n=hr.count()))
+    named = [(row["window_given"], row["k"], row["n"], row["window_updated"]) for row in found]
+    first, second = [(10, "a", 1, False), (10, "b", 1, False)], [(20, "a", 1, False)]
+    assert named == [*first, *second, (30, "a", 1, False), (35, "a", 2, True), (35, "b", 2, True)]
+
+
 def test_sessions(run):
     rows = hr.read.memory({"t": [0, 4, 9, 14, 30, 29]}).with_watermark("t", 0)
     made = rows.window(hr.session(5)).agg(n=hr.count())
@@ -797,6 +816,37 @@ def test_quantiles(run):
     assert row["low"] == 0.0
     assert row["middle"] == pytest.approx(2.0, rel=0.01)
     assert math.isnan(row["top"])
+
+
+def test_rows_that_are_left_out(run):
+    rows = hr.read.memory({"x": [1, 0, 2], "s": ["a", "b", "c"]})
+    skipped = rows.with_columns(y=6 // col("x"), on_error="skip").select("s")
+    made = rows.filter(6 // col("x") > 3, on_error="dead_letter", name="large")
+    some, large, letters = run(skipped, made, made.dead_letters())
+    assert column(some, "s") == ["a", "c"]
+    assert column(large, "s") == ["a"]
+    said = {"error_operator": "large", "error_message": "ZeroDivisionError: division by zero"}
+    assert letters == [{"x": 0, "s": "b", **said}]
+
+
+def test_functions_that_fail_half_way(run):
+    def counted(state, x):
+        state.n += 1
+        yield state.n
+        if x == 0:
+            raise ValueError("zero")
+
+    rows = hr.read.memory({"k": [1, 1, 1], "x": [5, 0, 6]}).key_by("k")
+    made = rows.process(counted, state={"n": int}, output="n", on_error="skip")
+    for capacity in (1, 100):
+        assert column(run(made, capacity=capacity), "n") == [1, 2, 2]
+
+
+def test_times_that_cannot_be_read(run):
+    rows = hr.read.memory({"s": ["1", "x", "3", "12", "?", "2"]})
+    made = windowed(rows.select(t=col("s").cast(int), on_error="skip"))
+    counted, late = run(made, made.late())
+    assert (column(counted, "n"), column(late, "t")) == ([2, 1], [2])
 
 
 def test_running_aggregates(run):

@@ -95,6 +95,7 @@ class Progress:
     rows_in: int
     rows_out: int
     late_rows: int
+    failed_rows: int
     rows_per_second: float
     operators: dict[str, dict[str, Any]]
     process: ProcessUsage
@@ -191,10 +192,14 @@ class Job:
         operators = self._measured()
         rows_in = sum(self._rows_in(operators, node.name) for node in self._execution.sources)
         rows_out = sum(self._rows_in(operators, name) for name in self._execution.sinks)
-        late = sum(measured["late_rows"] for measured in operators.values())
+        late, failed = (
+            sum(measured[kind] for measured in operators.values())
+            for kind in ("late_rows", "failed_rows")
+        )
         rate = rows_in / seconds if seconds > 0 else 0.0
         used = process_usage()
-        return Progress(self.status, seconds, rows_in, rows_out, late, rate, operators, used)
+        counted = rows_in, rows_out, late, failed
+        return Progress(self.status, seconds, *counted, rate, operators, used)
 
     @staticmethod
     def _rows_in(operators: dict[str, dict[str, Any]], name: str) -> int:

@@ -63,8 +63,9 @@ def run(options: argparse.Namespace) -> int:
     with live(options.file.stem) as watch:
         job = run_job(*outputs, engine=engine, watch=watch, **given)
     progress = job.progress()
+    failed = f"{progress.failed_rows:,} failed, " if progress.failed_rows else ""
     print(
         f"{job.status}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, "
-        f"{progress.late_rows:,} late, {progress.seconds:.1f} s"
+        f"{progress.late_rows:,} late, {failed}{progress.seconds:.1f} s"
     )
     return 0

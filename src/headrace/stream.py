@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from .combined import Combined
+from .beside import Beside
 from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
 from .expr.functions import check_function
 from .habits import STREAM, unknown
 from .plan import build, build_chosen, build_functions, build_keyed
+from .plan.build_errors import tolerating
 from .plan.checks import Place
 from .plan.expressions import Column, Expression
 from .plan.nodes import Node, Sink
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .write import Writer
 
 Output = str | Sequence[str] | Mapping[str, Any]
+OnError = Literal["fail", "skip", "dead_letter"]
 SAMPLED = 1 << 32  # parts of all rows, of which `sample` takes some
 
 
@@ -51,10 +53,13 @@ def example(**columns: Any) -> Stream:
     return Stream(build.source(MemorySource(empty, schema=columns), "example"))
 
 
-class Stream(Combined):
+class Stream(Beside):
     """Rows to come, with named and typed columns. Immutable: every method gives a new stream.
 
     Every method that makes an operator takes `name=`; errors, metrics and saved state use it.
+    Where the computation of a row can fail (an overflow, a division by zero, a bad cast, an error
+    that a function raises), `on_error=` says what happens then: "fail" ends the job, "skip" leaves
+    the row out and counts it, and "dead_letter" also gives it to `dead_letters()`.
 
     >>> example(a=int, b=str).schema
     Schema(a: int64, b: string)
@@ -146,7 +151,9 @@ class Stream(Combined):
 
     # ------------------------------------------------------------ columns
 
-    def filter(self, condition: Expr, *, name: str | None = None) -> Stream:
+    def filter(
+        self, condition: Expr, *, on_error: OnError = "fail", name: str | None = None
+    ) -> Stream:
         """The rows for which a condition is true (not those where it is null).
 
         >>> from headrace.expr import col
@@ -157,7 +164,8 @@ class Stream(Combined):
             raise Place("filter", name).error(
                 f"{condition!r} is not a condition on columns", "use e.g. col('price') > 1"
             )
-        return Stream(build.filter(self._node, condition.node, check_function, name))
+        made = build.filter(self._node, condition.node, check_function, name)
+        return Stream(tolerating(made, on_error))
 
     def split(self, condition: Expr, *, name: str | None = None) -> tuple[Stream, Stream]:
         """The rows for which a condition is true, and all others: those where it is null, too.
@@ -196,7 +204,11 @@ class Stream(Combined):
         return self.filter(chosen, name=name)
 
     def select(
-        self, *columns: str | Expr | Mapping[str, Any], name: str | None = None, **made: Any
+        self,
+        *columns: str | Expr | Mapping[str, Any],
+        on_error: OnError = "fail",
+        name: str | None = None,
+        **made: Any,
     ) -> Stream:
         """Only these columns, in this order: names, and new columns by keyword or in a dict.
 
@@ -215,12 +227,16 @@ class Stream(Combined):
                 chosen.append((column.node.name, column.node))
             else:
                 chosen.append((column, Column(place.existing(column, self.schema))))
-        return Stream(
-            build.select(self._node, [*chosen, *named_nodes(made, place)], check_function, name)
-        )
+        chosen += named_nodes(made, place)
+        return Stream(tolerating(build.select(self._node, chosen, check_function, name), on_error))
 
     def with_columns(
-        self, columns: Mapping[str, Any] | None = None, *, name: str | None = None, **made: Any
+        self,
+        columns: Mapping[str, Any] | None = None,
+        *,
+        on_error: OnError = "fail",
+        name: str | None = None,
+        **made: Any,
     ) -> Stream:
         """All columns, and new ones behind; one with the name of an old one takes its place.
 
@@ -229,7 +245,8 @@ class Stream(Combined):
         Stream(a: int64, b: int64)
         """
         named = named_nodes({**(columns or {}), **made}, Place("with_columns", name))
-        return Stream(build.with_columns(self._node, named, check_function, name))
+        new = build.with_columns(self._node, named, check_function, name)
+        return Stream(tolerating(new, on_error))
 
     def drop(self, *columns: str, name: str | None = None) -> Stream:
         """All columns but these.
@@ -258,6 +275,7 @@ class Stream(Combined):
         output: Output,
         columns: Sequence[str] | None = None,
         carry: str | Sequence[str] = (),
+        on_error: OnError = "fail",
         name: str | None = None,
     ) -> Stream:
         """One row for each row, made by a compiled function that gives one or more values.
@@ -272,7 +290,7 @@ class Stream(Combined):
         made = build_functions.map(
             self._node, plain(function), output, check_function, columns, carry, name
         )
-        return Stream(made)
+        return Stream(tolerating(made, on_error))
 
     def flat_map(
         self,
@@ -281,6 +299,7 @@ class Stream(Combined):
         output: Output,
         columns: Sequence[str] | None = None,
         carry: str | Sequence[str] = (),
+        on_error: OnError = "fail",
         name: str | None = None,
     ) -> Stream:
         """Zero or more rows for each row: what a compiled generator yields.
@@ -295,7 +314,7 @@ class Stream(Combined):
         made = build_functions.flat_map(
             self._node, plain(function), output, check_function, columns, carry, name
         )
-        return Stream(made)
+        return Stream(tolerating(made, on_error))
 
     def process(
         self,
@@ -304,6 +323,7 @@ class Stream(Combined):
         state: Any,
         output: Output,
         columns: Sequence[str] | None = None,
+        on_error: OnError = "fail",
         name: str | None = None,
     ) -> Stream:
         """Zero or more rows for each row, by a compiled generator over a state for each key.
@@ -321,7 +341,7 @@ class Stream(Combined):
         made = build_functions.process(
             self._node, plain(function), state, output, check_function, columns, name
         )
-        return Stream(made)
+        return Stream(tolerating(made, on_error))
 
     def map_batches(
         self, function: Callable[..., Any], *, schema: Any, name: str | None = None
@@ -470,14 +490,3 @@ class Stream(Combined):
         """
         given = named_aggregates({**(aggregates or {}), **made}, Place("running", name))
         return Stream(build_keyed.running(self._node, given, check_function, name))
-
-    def late(self, *, name: str | None = None) -> Stream:
-        """The rows that came too late for their window, of a stream that `agg` gave.
-
-        >>> from headrace.expr import count
-        >>> from headrace.time import tumbling
-        >>> rows = example(at=int, user=str).with_watermark("at", 5)
-        >>> rows.window(tumbling(100)).agg(n=count()).late()
-        Stream(at: int64, user: string)
-        """
-        return Stream(build_keyed.late(self._node, name))

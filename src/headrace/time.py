@@ -27,6 +27,7 @@ from .plan.site import caller_site
 from .plan.windows.base import Window
 from .plan.windows.calendar import Calendar
 from .plan.windows.counting import Counting
+from .plan.windows.kept import Kept
 from .plan.windows.session import Session
 from .plan.windows.sliding import Sliding
 from .plan.windows.tumbling import Tumbling
@@ -103,20 +104,37 @@ def _by_length(name: str, make: Callable[..., Window], unnamed: str = "", **give
     return _windows(name, make, unnamed, **given)
 
 
-def tumbling(size: Length, offset: Length = 0, *, zone: str | None = None) -> Windows:
+def tumbling(
+    size: Length, offset: Length = 0, *, zone: str | None = None, lateness: Length | None = None
+) -> Windows:
     """Windows [k * size + offset, (k + 1) * size + offset) for every whole number k.
 
     Of weeks (from Monday), months, quarters and years, "1w", "1mo", "1q" and "1y", and of days in
     a time zone, the windows are those of the calendar.
 
+    lateness: a window is kept for so much longer than until its end. Rows that come in between are
+    not late, and it is given out once more, for the keys that had some, with all its rows. Results
+    say when they were given out, `window_given`, and whether they are such, `window_updated`.
+
     >>> tumbling("1h"), tumbling(100), tumbling("10s", offset="2s")
     (tumbling('1h'), tumbling(100), tumbling('10s', offset='2s'))
     >>> tumbling("1d", zone="Europe/Berlin")
     tumbling('1d', zone='Europe/Berlin')
+    >>> tumbling("10s", lateness="1m")
+    tumbling('10s', lateness='1m')
     """
     by_calendar = isinstance(size, str) and _CALENDAR.fullmatch(size) is not None
+    if lateness is not None and (zone is not None or by_calendar):
+        raise PipelineError(
+            f"tumbling({size!r}, lateness={lateness!r}): windows of the calendar are not kept",
+            site=caller_site(),
+            fix="give a size in days or less and no zone, or a larger bound of with_watermark",
+        )
     if zone is None and not by_calendar:
         shifted = {} if offset == 0 else {"offset": offset}
+        if lateness is not None:
+            kept = {"size": size, **shifted, "lateness": lateness}
+            return _by_length("tumbling", Kept.of, "size", **kept)
         return _by_length("tumbling", Tumbling.of, "size", size=size, **shifted)
     if not isinstance(size, str) or offset != 0:
         raise PipelineError(

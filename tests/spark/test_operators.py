@@ -5,11 +5,12 @@ from tests.running import assert_same
 from tests.spark import pipelines
 
 import headrace as hr
+from headrace import col
 
 
 def test_operators(session):
     rows = hr.read.memory(pipelines.tables(600, 1, disorder=30, seed=4)[0])
-    stream = rows.with_watermark("at", 30)
+    stream = rows.with_watermark("at", 10)
     made = {
         "limit": stream.limit(123),
         "dedup": stream.dedup("user", "value"),
@@ -20,6 +21,7 @@ def test_operators(session):
         "slid": stream.window(hr.sliding(200, every=100)).agg(n=hr.count_distinct("user")),
         "running": stream.key_by("user").running(n=hr.count(), total=hr.sum("value")),
         "counted": stream.key_by("user").window(hr.counting(7)).agg(last=hr.last("value")),
+        "kept": stream.key_by("user").window(hr.tumbling(50, lateness=40)).agg(n=hr.count()),
         "everything": rows.agg(n=hr.count_distinct("value"), m=hr.count_distinct("user")),
     }
     outputs = [each.write.collect(name=name) for name, each in made.items()]
@@ -77,3 +79,37 @@ def test_joins(session):
     for output, expected in zip(outputs, naive(outputs), strict=True):
         assert expected
         assert_same(rows_of(output.result()), expected, ordered=False)
+
+
+def test_rows_that_fail(session):
+    stream = hr.read.memory(pipelines.tables(600, 2, disorder=30, seed=6)).with_watermark("at", 30)
+    whole = {"on_error": "dead_letter"}
+    divided = stream.with_columns(q=1000 // (col("at") % 7), name="divided", **whole)
+    keyed = divided.key_by("user").process(
+        _few, state={"n": int}, output="n", name="keyed", **whole
+    )
+    made = {
+        "quotients": divided,
+        "windows": divided.key_by("user").window(hr.tumbling(50)).agg(n=hr.sum("q")),
+        "failed": divided.dead_letters().select("user", "at", "error_operator"),
+        "failed by key": keyed.dead_letters().select("user", "q", "error_operator"),
+        "skipped": stream.filter(10 // (col("at") % 3) > 4, on_error="skip"),
+    }
+    outputs = [each.write.collect(name=name) for name, each in made.items()]
+    job = hr.run(
+        *outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2
+    )
+    by_name = dict(zip(made, naive(outputs), strict=True))
+    for output, expected in zip(outputs, by_name.values(), strict=True):
+        assert expected
+        assert_same(rows_of(output.result()), expected, ordered=False)
+    skipped = sum(row["at"] % 3 == 0 for row in naive([stream.write.collect()])[0])
+    failed = len(by_name["failed"]) + len(by_name["failed by key"]) + skipped
+    assert job.progress().failed_rows == failed
+
+
+def _few(state, q):
+    state.n += 1
+    yield state.n
+    if q % 2 == 0:
+        raise ValueError("an even one")

@@ -12,11 +12,11 @@ import numpy as np
 
 from headrace.plan.nodes import PLACE, WATERMARK, Exchange, Node
 from headrace.plan.schema import Schema
+from headrace.stage.blocks.copying import CopiedRows, describe_rows
 from headrace.stage.blocks.layout import ColumnLayout, Layout
 from headrace.stage.clock import NEVER
 from headrace.stage.memory.calls import address_of
 
-from .appending import AppendedColumn, AppendedRows
 from .batches import GivenRows
 from .channels import Channels
 from .gathering import (
@@ -203,17 +203,11 @@ class Building:
 
     def _appended(self, outs: list[Out]) -> int:
         """How rows of these outputs are copied."""
-        made = AppendedRows.allocate(len(outs))
+        made = CopiedRows.allocate(len(outs))
         self._kept.append(made)
         for k, out in enumerate(outs):
             assert out.layout is not None
-            layout = out.layout.columns
-            columns = AppendedColumn.allocate(max(len(layout), 1))
-            self._kept.append(columns)
-            made[k].count, made[k].columns = len(layout), columns.address
-            made[k].has_watermark = WATERMARK in out.layout.schema
-            for i, column in enumerate(layout):
-                columns[i].width, columns[i].is_text = column.width, column.kind == "view"
+            self._kept.append(describe_rows(made[k], out.layout))
         return made.address
 
     def _output(

@@ -14,6 +14,7 @@ from headrace.plan.nodes import Source
 from headrace.plan.planner import Plan
 from headrace.stage.blocks.arrow import Feed, to_arrow
 from headrace.stage.failure import explain_failure
+from headrace.stage.letters import leave_out
 from headrace.stage.sampling import Sample, Sampling
 
 from . import building
@@ -40,6 +41,7 @@ from .unit import (
     NO_MEMORY,
     POLL,
     READER,
+    ROWS,
     SINK,
     SOURCE,
     WRITE,
@@ -292,7 +294,7 @@ class Query:
         return self._made.pools[NodeBlock(block).home].view(block)
 
     def _explain(self, operator: Operator) -> None:
-        """Raise the error of a row as the user should see it."""
+        """Leave out a row that failed, or raise its error as the user should see it."""
         if operator.kind == SOURCE:
             assert self._made is not None
             channel = SplitRecord(operator.run.task).channel
@@ -302,6 +304,9 @@ class Query:
         if not kernel.is_firing:
             kernel.block = self._view(operator.run.slice.block)
             failed = kernel.compiled_rows
+        if leave_out(kernel):
+            operator.run.phase = ROWS  # it goes on behind the row
+            return
         try:
             failed(kernel.task.address)
         except Exception as error:
@@ -380,6 +385,7 @@ def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
         "rows_in": unit.rows_in,
         "rows_out": outputs[MAIN].rows if operator.outs else 0,
         "late_rows": 0,
+        "failed_rows": 0,
         "blocks": unit.runs,
         "seconds": unit.busy / 1e9,
         "starved": unit.starved / 1e9,
@@ -391,7 +397,7 @@ def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
         made["seconds"] += operator.batches.counters.seconds
     if operator.kind == KERNEL:
         kernel = operator.kernel
-        made["late_rows"] = kernel.task.late
+        made["late_rows"], made["failed_rows"] = kernel.task.late, kernel.task.failed
         made |= {"operators": [node.name for node in kernel.chain.nodes], **kernel.state_size()}
     if operator.worklist is not None:
         made |= reorder_figures(operator.worklist)

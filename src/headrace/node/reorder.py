@@ -17,13 +17,14 @@ output of a slice, and goes no further.
 
 from __future__ import annotations
 
-from headrace.node.appending import AppendedRows, append
+from headrace.node.appending import append
 from headrace.node.emit import finish_mark, finish_slice, full_port, give_mark, hand_on, keep_mark
 from headrace.node.port import DONE, Mark, Port, Slice, has_more, has_room_now, peek, room_wanted
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.schedulers.hooks import ready
 from headrace.node.ticks import now
 from headrace.node.unit import MAIN, Output
+from headrace.stage.blocks.copying import CopiedRows
 from headrace.stage.memory.atomics import exchange, load_acquire, load_relaxed, store_release
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
@@ -43,7 +44,7 @@ class ReorderBuffer:
     output_count: i64  # fixed
     ports: i64  # fixed: address of the addresses of the ports, one for each output of each place
     outputs: i64  # fixed: address of the Outputs, where all is sent to,
-    rows: i64  # fixed: and of the AppendedRows of each
+    rows: i64  # fixed: and of the CopiedRows of each
     unit: i64  # fixed: the number of one of the operator's units
     slice: Slice = line()
     mark: Mark = line()
@@ -151,7 +152,7 @@ def send_rows(worker, buffer, serial, k):
             return SENT
         rows = slice.last - slice.first
         if rows > 0:
-            rows = append(worker, output, AppendedRows(buffer.rows)[k], slice)
+            rows = append(worker, output, CopiedRows(buffer.rows)[k], slice)
         if rows == 0 and slice.first < slice.last:
             buffer.lacks = full_port(worker, output)
             if buffer.lacks != 0:

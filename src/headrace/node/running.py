@@ -55,7 +55,7 @@ from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import load_relaxed, store_release
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
-from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task
+from headrace.stage.task import CONSUMED, NEED_MEMORY, NOT_SELECTED, Task, call_rows
 from headrace.stage.windows import (
     NONE_DUE,
     begin_firing,
@@ -243,12 +243,14 @@ def publish_all(worker, unit):
 def run_rows(worker, unit):
     """Let the kernel work on the slice."""
     run = Run(unit.run)
+    if run.begun != 0:  # the host may have left a dead letter
+        publish_all(worker, unit)
     if not bind_outputs(worker, unit):
         return BLOCKED
     wanted = load_relaxed(unit, "sampling")
     begun = now() if wanted == SAMPLE_WANTED and run.begun == 0 else 0
     run.begun = 1
-    status, answer = call(Edge(unit.edges)[run.reading].rows, run.task)
+    status, answer = call_rows(Edge(unit.edges)[run.reading].rows, run.task)
     if status != 0:
         run.request = FAILED
         return HOST

@@ -50,7 +50,7 @@ HOSTED = (READER, BATCHES, SINK)
 STARVED, BLOCKED, AGAIN, MORE, HOST, FINISHED = range(6)
 GO_ON = -1  # inside a run: it goes on
 
-MAIN, LATE = 0, 1  # outputs of a kernel
+MAIN, SIDE = 0, 1  # outputs of a kernel
 
 # Run.phase
 NEXT, ROWS, FLUSHING, FIRING, MARKING, ENDING, FAILING = range(7)

@@ -28,6 +28,7 @@ HEADINGS = {
     "starved": "starved",
     "blocked": "blocked",
     "late": "late",
+    "failed": "failed",
     "state": "state",
 }
 
@@ -127,6 +128,8 @@ def _cells(
     cells |= _shares(measured, computes, seconds)
     if measured.get("late_rows"):
         cells["late"] = short(measured["late_rows"])
+    if measured.get("failed_rows"):
+        cells["failed"] = short(measured["failed_rows"])
     if measured.get("state_keys"):
         cells["state"] = f"{measured['state_keys']:,} keys, {short(measured['state_bytes'])}B"
     return cells

@@ -44,6 +44,8 @@ class Measured(Protocol):
     @property
     def late_rows(self) -> int: ...  # noqa: D102
     @property
+    def failed_rows(self) -> int: ...  # noqa: D102
+    @property
     def operators(self) -> dict[str, dict[str, Any]]: ...  # noqa: D102
 
 
@@ -170,6 +172,7 @@ def line(title: str, progress: Measured, rate: float, latencies: Latencies | Non
         f"({short(rate)}/s), {progress.rows_out:,} out"
     )
     said += f", {progress.late_rows:,} late" if progress.late_rows else ""
+    said += f", {progress.failed_rows:,} failed" if progress.failed_rows else ""
     return said + "".join(
         f", {kind} latency {_said(each)}" for kind, each in (latencies or {}).items()
     )
@@ -190,6 +193,7 @@ def picture(
         (f"{short(rate)}/s", "cyan bold"),
         f"   {short(progress.rows_out)} out   ",
         (f"{progress.late_rows:,} late", "yellow" if progress.late_rows else "dim"),
+        (f"   {progress.failed_rows:,} failed" if progress.failed_rows else "", "red"),
     )
     if rates is None:
         rates = Rates()
@@ -215,6 +219,7 @@ def as_json(title: str, progress: Measured, rate: float, latencies: Latencies | 
         "rows_in": progress.rows_in,
         "rows_out": progress.rows_out,
         "late_rows": progress.late_rows,
+        "failed_rows": progress.failed_rows,
         "rows_per_second": round(rate, 1),
         "latency_ms": latencies or {},
         "operators": progress.operators,

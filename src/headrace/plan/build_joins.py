@@ -50,7 +50,7 @@ def window_join(
         raise place.error(error.what, error.fix) from None
     if not isinstance(window, Tumbling | Calendar):
         raise place.error(
-            f"windows of a join do not overlap or grow, and {window} do",
+            f"windows of a join do not overlap, grow or wait for late rows, and {window} do",
             'use hr.tumbling("10s"), or interval_join',
         )
     return _joined(left, right, on, right_on, window, how, place)

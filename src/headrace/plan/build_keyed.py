@@ -28,7 +28,7 @@ from .nodes import (
     walk,
 )
 from .schema import Field, Schema
-from .types import DataType
+from .types import DataType, bool_
 from .windows.base import Window
 
 
@@ -167,7 +167,7 @@ def aggregate(
     if window.columns:
         assert node.time is not None  # `window` has made sure
         time = node.schema[node.time].required
-        fields += [Field(column, time) for column in window.columns]
+        fields += [Field(c, bool_ if c in window.flags else time) for c in window.columns]
     fields += [_aggregate_field(n, made, node.schema, place) for n, made in bound]
     said = " and ".join(["the key columns", *map(repr, window.columns)])
     schema = place.schema(fields, f"the result has {said}: use another name")

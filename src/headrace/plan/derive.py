@@ -6,9 +6,12 @@ computable from a source's row alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .by_column import uses_columns
 from .errors import PipelineError
-from .expressions import Column, Expression, columns_of, substitute
+from .expression_types import can_fail
+from .expressions import Cast, Column, Expression, columns_of, substitute
 from .nodes import (
     Filter,
     KeyBy,
@@ -47,7 +50,8 @@ def _derive(node: Node, made: Expression, column: str) -> list[tuple[Source, Exp
         case Filter() | KeyBy() | Watermark():
             return _derive(node.input, made, column)
         case Project():
-            return _derive(node.input, substitute(made, dict(node.columns)), column)
+            made = substitute(made, dict(node.columns))
+            return _derive(node.input, _or_null(made, node, column), column)
         case Union():
             found: list[tuple[Source, Expression]] = []
             for side in node.inputs:
@@ -79,6 +83,28 @@ def _derive(node: Node, made: Expression, column: str) -> list[tuple[Source, Exp
         f"call with_watermark before the {node.kind}; the event time goes on through it if the "
         "function gives a column of the same name and type",
     )
+
+
+def _or_null(made: Expression, node: Project, column: str) -> Expression:
+    """A column where an operator leaves out rows that it fails on: for them it is null, which
+    moves no watermark."""
+    if not node.tolerates:
+        return made
+    made = _without_errors(made)
+    if can_fail(made, node.input.schema):
+        raise _underivable(
+            node,
+            column,
+            f'{made} can fail, and on_error="{node.on_error}" leaves the row out behind the source',
+            "compute the time in an operator of its own, with .cast(..., strict=False) where it is "
+            "read from text",
+        )
+    return made
+
+
+def _without_errors(made: Expression) -> Expression:
+    made = made.rebuild(_without_errors)
+    return replace(made, strict=False) if isinstance(made, Cast) else made
 
 
 def _underivable(node: Node, column: str, why: str, fix: str) -> PipelineError:

@@ -67,6 +67,8 @@ def _line(node: Node, label: str, mark: str) -> str:
     parts = [f"{label}{mark} [{_class(node).value}]"]
     if node.detail():
         parts.append(node.detail())
+    if node.tolerates:
+        parts.append(f"(on error: {node.on_error})")
     said = " ".join(parts) + f"  -> {_columns(node.schema)}"
     if node.key:
         said += f" | key {', '.join(node.key)}"

@@ -27,6 +27,10 @@ SIDE_TIME = f"{HIDDEN_PREFIX}at"  # and its event time, whatever it is called th
 COUNTED = f"{HIDDEN_PREFIX}rows"  # of a key since it began anew
 HIDDEN = (WATERMARK, TIME, KEY_HASH, PLACE, PANE)
 
+# What happens to a row that an operator fails on.
+FAIL, SKIP, DEAD_LETTER = "fail", "skip", "dead_letter"
+ERROR_OPERATOR, ERROR_MESSAGE = "error_operator", "error_message"  # columns of dead letters
+
 
 class OperatorClass(enum.Enum):
     """How far an operator can be parallel (Ordered, section 2)."""
@@ -63,6 +67,7 @@ class Node:
     site: Site | None = field(default=None, kw_only=True)
     key: tuple[str, ...] = field(default=(), kw_only=True)
     time: str | None = field(default=None, kw_only=True)  # the event-time column, once declared
+    on_error: str = field(default=FAIL, kw_only=True)
 
     kind: ClassVar[str] = "node"
     operator_class: ClassVar[OperatorClass] = OperatorClass.STATELESS
@@ -77,6 +82,11 @@ class Node:
     def written(self) -> str:
         """The operator as the user wrote it, for errors: `with_columns`, or `map 'totals'`."""
         return self.site.operator if self.site is not None and self.site.operator else self.kind
+
+    @property
+    def tolerates(self) -> bool:
+        """Does it leave out rows that it fails on?"""
+        return self.on_error != FAIL
 
     def with_inputs(self, *inputs: Node) -> Node:
         """The same operator over other inputs of the same schema."""
@@ -325,10 +335,29 @@ class Running(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Late(Node):
+class Aside(Node):
+    """Rows that its input gives besides its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Late(Aside):
     """The late rows of its input, a WindowAggregate or (after planning) an OnTime."""
 
     kind: ClassVar[str] = "late"
+
+
+@dataclass(frozen=True, eq=False)
+class DeadLetters(Aside):
+    """The rows that its input failed on, as they came to it, with the operator and the error."""
+
+    kind: ClassVar[str] = "dead_letters"
+
+    def with_inputs(self, *inputs: Node) -> Node:
+        """See Node; the operator may have got others behind it."""
+        (source,) = inputs
+        while not source.tolerates:
+            source = source.input
+        return super().with_inputs(source)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,7 @@ class SparkProgress:
     rows_in: int
     rows_out: int
     late_rows: int
+    failed_rows: int
     rows_per_second: float
     operators: dict[str, dict[str, Any]]
     batches: int
@@ -81,6 +82,7 @@ class Counts:
             rows_in,
             sum(operators.get(name, none)["rows_in"] for name in sinks),
             sum(measured["late_rows"] for measured in operators.values()),
+            sum(measured["failed_rows"] for measured in operators.values()),
             rows_in / seconds if seconds > 0 else 0.0,
             operators,
             self.batches,

@@ -21,7 +21,9 @@ DRIVER = -1  # the target of messages that no stage reads
 
 # What a METRICS message counts: to be added up. Its other values are sizes.
 SKIPPED = "skipped"  # what connectors call rows that could not be read and were left out
-COUNTERS = ("rows_in", "rows_out", "late_rows", "blocks", "seconds", "python_calls")
+COUNTERS = (
+    "rows_in", "rows_out", "late_rows", "failed_rows", "blocks", "seconds", "python_calls"
+)  # fmt: skip
 
 
 class Message(NamedTuple):

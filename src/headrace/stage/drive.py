@@ -12,9 +12,9 @@ from .blocks.arrow import Feed, lend_block
 from .blocks.block import Block
 from .clock import SourceClock, observe_column
 from .kernel import Kernel
-from .memory.calls import address_of, call
+from .memory.calls import address_of
 from .memory.records import compiled, i64, record
-from .task import CONSUMED, NOT_SELECTED, Task
+from .task import CONSUMED, NOT_SELECTED, Task, call_rows
 
 MOST_BLOCKS = 64  # in one call, so that Ctrl-C and others get their turn
 FAILED = -1  # an answer besides those of kernels: the row at task.row raised an error
@@ -53,7 +53,7 @@ def drive(address):
         task.last = count
         task.row = 0
         task.selected = NOT_SELECTED
-        status, answer = call(run.rows, run.task)
+        status, answer = call_rows(run.rows, run.task)
         if status != 0:
             return FAILED
         due = run.clock != 0 and run.watermark >= run.next_end

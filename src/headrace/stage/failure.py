@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from headrace.plan.errors import IN_OPERATOR, HeadraceError
+from headrace.plan.fusion import node_can_fail
 from headrace.plan.nodes import HIDDEN, Node
 from headrace.plan.site import Site, masked
 
 from .blocks.arrow import to_arrow
 from .blocks.block import Block, gather
-from .generate.context import node_can_fail
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 LONGEST = 60  # characters shown of a value
+MOST_BLOCKS = 100_000  # of one row: one that yields for ever would have been stopped before
 
 
 def explain_failure(kernel: Any, error: Exception) -> None:
@@ -31,7 +32,7 @@ def explain_failure(kernel: Any, error: Exception) -> None:
     if kernel.is_firing:
         _explain_window(kernel, error)
     row = kernel.failed_row()
-    single = _one_row(kernel.block, row)
+    single = one_row(kernel.block, row)
     real = _run_again(kernel, single) if kernel.is_compiled else error
     real = real or error
     for note in [*_where(_culprit(kernel, single, real), real), f"  row: {_shown(single)}"]:
@@ -67,19 +68,30 @@ def _is_explained(error: Exception) -> bool:
     return any(note.startswith(IN_OPERATOR) for note in getattr(error, "__notes__", ()))
 
 
-def _one_row(block: Block, row: int) -> Block:
+def one_row(block: Block, row: int) -> Block:
+    """A row in a block of its own."""
     single = Block.allocate(block.layout, 1, borrows=True)
     gather(block, np.array([row], np.int32), single)
     return single
 
 
-def _run_again(kernel: Any, single: Block, operators: int | None = None) -> Exception | None:
+def real_error(kernel: Any, single: Block, error: Exception | None) -> Exception:
+    """The error of a row as Python raises it; or as the kernel does, where only that fails."""
+    if error is not None and not kernel.is_compiled:
+        return error
+    found = _run_again(kernel, single) or error or _run_again(kernel, single, compiled=True)
+    return found or ArithmeticError("the row cannot be computed")
+
+
+def _run_again(
+    kernel: Any, single: Block, operators: int | None = None, compiled: bool = False
+) -> Exception | None:
     """The exception of the row when it is interpreted, by the first operators of the chain or by
     all of them; the state stays as it is."""
-    twin = kernel.interpreted_twin(operators)
+    twin = kernel.twin(operators, compiled)
     try:
         twin.start(single)
-        for _ in range(1000):  # a row that yields for ever would have been stopped before
+        for _ in range(MOST_BLOCKS):
             if twin.run() == 0:
                 return None
             twin.take()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import Process, TableJoin, Windowed
+from headrace.plan.nodes import FAIL, Process, TableJoin, Windowed
 from headrace.plan.schema import Schema
 
 from .blocks.block import Block
@@ -19,6 +19,7 @@ from .generate.context import Chain, KernelText
 from .generate.layouts import state_layout, table_layout, window_layout
 from .generate.stores import StoreLayout
 from .keyed_store import KeyedStore, by_host
+from .letters import DeadLetters, is_full, leave_out
 from .module import build
 from .room import give_memory, make_room
 from .strings.heap import new_heap
@@ -26,7 +27,7 @@ from .strings.text import words
 from .strings.words import View
 from .support import forget_frame
 from .tables import StoreFunctions, load_table, store_functions
-from .task import CONSUMED, MAIN, NEED_MEMORY, NOT_SELECTED, Task
+from .task import CONSUMED, MAIN, NEED_MEMORY, NOT_SELECTED, OUTPUT_FULL, RUNNING, SIDE, Task
 from .windows import NONE_DUE, OpenWindows, begin_firing, begin_flush, end_firing
 
 PROCESS_CHUNK = 4096  # records of a chunk of state
@@ -89,7 +90,10 @@ class Kernel:
         self.functions: StoreFunctions  # of the state, where there is one
         self.windows: OpenWindows | None = None
         self._free: list[Block] = []
+        self._twins: dict[tuple[int | None, bool], Kernel] = {}  # those without state
         self.outputs = {k: self._new_block(schema) for k, schema in chain.outputs.items()}
+        self.letters = None if chain.letters is None else DeadLetters(chain.letters)
+        self.task.skips = chain.tolerates and self.letters is None
         self._loaded: Tables = {} if tables is None else tables
         self._tables = [self._table(node, k) for k, node in enumerate(self.made.tables)]
         self._prepare(module)
@@ -236,11 +240,18 @@ class Kernel:
     def run(self) -> int:
         """CONSUMED, or OUTPUT_FULL with rows to be taken from an output."""
         self._bind_outputs()
-        answer = self._rows(self._address)
-        while answer == NEED_MEMORY:
+        while True:
+            try:
+                answer = self._rows(self._address)
+            except Exception as error:
+                if not leave_out(self, error):
+                    raise
+                if self.letters is not None and is_full(self.outputs[SIDE]):
+                    return OUTPUT_FULL
+                continue
+            if answer != NEED_MEMORY:
+                return answer
             self.make_room()
-            answer = self._rows(self._address)
-        return answer
 
     def _bind_outputs(self) -> None:
         for k, block in self.outputs.items():
@@ -307,26 +318,40 @@ class Kernel:
 
     def failed_row(self) -> int:
         """After an exception: the row of the block; outputs are cut back to before it."""
-        task = self.task
         for k, block in self.outputs.items():
             if k != MAIN or self.chain.windowed is None:
-                block.rows = task.written[k]
+                block.rows = self.task.written[k]
+        return self.row_in_work
+
+    @property
+    def row_in_work(self) -> int:
+        """The row of the block that it has come to."""
+        task = self.task
         row = int(self._selection[task.row]) if self.made.uses_selection else task.row
         return task.first + row
 
-    def interpreted_twin(self, operators: int | None = None) -> Kernel:
-        """The same kernel, interpreted, with the same tables and the state of the row in work.
+    def twin(self, operators: int | None = None, compiled: bool = False) -> Kernel:
+        """The same kernel, mostly interpreted, with the same tables and the state of the row in
+        work; what fails in it raises its error.
 
         operators: how many of the chain's, the first ones; None: all of them.
         """
-        chain = replace(self.chain, nodes=self.chain.nodes[:operators], late_wanted=False)
-        twin = Kernel(chain, 1, compiled=False, tables=self._loaded)
+        known = self._twins.get((operators, compiled))
+        if known is not None:
+            known.task.suspended = RUNNING
+            return known
+        nodes = self.chain.nodes[:operators]
+        if self.chain.tolerates:
+            nodes = replace(nodes[0], on_error=FAIL), *nodes[1:]
+        twin = Kernel(Chain(nodes, self.chain.input), 1, compiled, tables=self._loaded)
         twin.task.low_group, twin.task.high_group = self.task.low_group, self.task.high_group
         if self.store is not None and self.store.count and twin.store is not None:
             columns = self.functions.numbered_columns()
             number = np.array([self.task.number], np.int32)
             rows, _ = self.functions.save(self.store, columns, number)
             twin.functions.load(twin.store, columns, rows, replace=True)
+        if not twin.stores_anything:
+            self._twins[operators, compiled] = twin
         return twin
 
     def stores(self) -> list[KeyedStore]:

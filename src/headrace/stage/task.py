@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .memory.calls import call
 from .memory.records import array, compiled, i64, line, record
 
 # What a kernel answers. An error at a row is raised; `task.row` says which row it was.
@@ -10,7 +11,7 @@ OUTPUT_FULL = 1  # call again with an empty output block
 NEED_MEMORY = 2  # make room where `task.need...` says, then call again
 
 NOT_SELECTED = -1  # the filter in front has not looked at the block yet
-MAIN, LATE = 0, 1  # outputs: what the last operator gives, and the rows that came too late for it
+MAIN, SIDE = 0, 1  # outputs: what the last operator gives, and rows that came too late or failed
 MOST_OUTPUTS = 2
 MOST_TABLES = 16  # static tables joined in one kernel
 
@@ -30,6 +31,8 @@ class Task:
     outputs: array(i64, MOST_OUTPUTS)  # address of the block of each output
     written: array(i64, MOST_OUTPUTS)  # rows of it before the row in work
     late: i64  # late rows so far
+    failed: i64  # rows that failed and were left out
+    skips: i64  # rows that fail are left out, and nobody wants to see them
     places: i64  # the place of the next row that it gives, where rows are numbered
     low_group: i64  # of a stage of owners: the key groups [low, high) are this one's
     high_group: i64
@@ -71,6 +74,25 @@ class Task:
     ordered: i64  # where in it the sorted records lie; -1: not sorted yet
     partner: i64  # of a join: the next row of the other side for the row at `place`,
     matched: i64  # and whether it has had one
+
+
+@compiled
+def pass_over(task):
+    """Go on behind the row that has failed."""
+    task.failed += 1
+    task.row += 1
+    task.suspended = RUNNING
+
+
+@compiled
+def call_rows(rows, task_address):
+    """(status, answer) of the kernel `rows`, over rows that fail where they are left out."""
+    task = Task(task_address)
+    status, answer = call(rows, task_address)
+    while status != 0 and task.skips != 0:
+        pass_over(task)
+        status, answer = call(rows, task_address)
+    return status, answer
 
 
 @compiled

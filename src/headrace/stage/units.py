@@ -21,7 +21,7 @@ from .failure import explain_call, explain_failure
 from .generate.context import Chain
 from .kernel import Kernel, Tables
 from .sampling import Sample, Samples, Sampling
-from .task import CONSUMED, LATE, MAIN
+from .task import CONSUMED, MAIN, SIDE
 
 
 @dataclass
@@ -31,6 +31,7 @@ class Counters:
     rows_in: int = 0
     rows_out: int = 0
     late_rows: int = 0
+    failed_rows: int = 0  # left out
     blocks: int = 0
     seconds: float = 0.0
     python_calls: int = 0  # of map_batches, under the GIL
@@ -45,7 +46,7 @@ class Unit:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.readers: dict[int, list[tuple[Unit, int]]] = {MAIN: [], LATE: []}
+        self.readers: dict[int, list[tuple[Unit, int]]] = {MAIN: [], SIDE: []}
         self.watermarks: list[int] = []
         self.watermark = NEVER
         self.counters = Counters()
@@ -176,7 +177,8 @@ class KernelUnit(Unit):
 
     def metrics(self) -> dict[str, Any]:
         """See Unit; the operators of the chain, and the size of their state."""
-        self.counters.late_rows = self.kernel.task.late
+        task = self.kernel.task
+        self.counters.late_rows, self.counters.failed_rows = task.late, task.failed
         operators = [node.name for node in self.chain.nodes]
         return {**asdict(self.counters), "operators": operators, **self.kernel.state_size()}
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.plan.fusion import chains
-from headrace.plan.nodes import Late, MapBatches, Node, Source, Union, consumers, walk
+from headrace.plan.nodes import (
+    Aside,
+    DeadLetters,
+    Late,
+    MapBatches,
+    Node,
+    Source,
+    Union,
+    consumers,
+    walk,
+)
 from headrace.plan.planner import StagePlan
 
 from .drive import Driver
 from .generate.context import Chain
 from .input import Input
 from .kernel import Tables
-from .task import LATE, MAIN
+from .task import MAIN, SIDE
 from .units import BatchesUnit, KernelUnit, OutputUnit, Unit
 from .windows import OpenWindows
 
@@ -20,8 +30,8 @@ from .windows import OpenWindows
 class Wiring:
     """The units of a stage, inputs first, each with its readers.
 
-    Chains of operators are units, and so are inputs, outputs and plain Python. Unions and late
-    streams are wires: whoever reads them reads the units behind.
+    Chains of operators are units, and so are inputs, outputs and plain Python. Unions, late rows
+    and dead letters are wires: whoever reads them reads the units behind.
     """
 
     def __init__(
@@ -44,21 +54,23 @@ class Wiring:
         self._make_units()
         self._readers = consumers(plan.roots)
         for node in walk(plan.roots):
-            if isinstance(node, Late):
-                self._connect(self._inside[id(node.input)], LATE, node)
+            if isinstance(node, Aside):
+                self._connect(self._inside[id(node.input)], SIDE, node)
             elif id(node) in self._made:
                 self._connect(self._made[id(node)], MAIN, node)
 
     def _make_units(self) -> None:
         roots = self._plan.roots
         late_read = {id(node.input) for node in walk(roots) if isinstance(node, Late)}
+        letters = {id(n.input): n.schema for n in walk(roots) if isinstance(n, DeadLetters)}
         by_last = {id(chain[-1]): chain for chain in chains(roots, self._plan.fuse)}
         for node in walk(roots):
             unit: Unit
             if id(node) in by_last:
                 nodes = by_last[id(node)]
                 late_wanted = any(id(each) in late_read for each in nodes)
-                chain = Chain(nodes, nodes[0].inputs[0].schema, late_wanted)
+                wanted = late_wanted, letters.get(id(nodes[0]))
+                chain = Chain(nodes, nodes[0].inputs[0].schema, *wanted)
                 given = self._capacity, self._compiled, self._tables, self._account
                 unit = KernelUnit(chain, *given)
                 self._first[id(nodes[0])] = unit
@@ -82,7 +94,7 @@ class Wiring:
             reader = pending.pop(0)
             if isinstance(reader, Union):
                 pending.extend(self._readers.get(id(reader), ()))
-            elif not isinstance(reader, Late):
+            elif not isinstance(reader, Aside):
                 target = self._first[id(reader)]
                 unit.readers[output].append((target, target.add_input()))
 

@@ -17,6 +17,7 @@ from ..expressions import Aggregate, Binary, Column, Expression, Literal, When
 from ..nodes import (
     PANE,
     WATERMARK,
+    Aside,
     Clock,
     Filter,
     FlatMap,
@@ -160,7 +161,7 @@ def _windows_below(roots: Sequence[Node]) -> dict[int, tuple[tuple[Window, ...],
             if isinstance(reader, Windowed):
                 if reader.window.uses_time:
                     windows.append(reader.window)
-            elif not isinstance(reader, Late):
+            elif not isinstance(reader, Aside):
                 more, strict = found[id(reader)]
                 windows.extend(more)
                 exact |= strict or (isinstance(reader, FlatMap | Process) and bool(more))
@@ -177,7 +178,7 @@ def _carriers(roots: Sequence[Node]) -> set[int]:
             if isinstance(reader, Windowed):
                 reaches = reader.window.uses_time
             else:
-                reaches = id(reader) in found and not isinstance(reader, Late)
+                reaches = id(reader) in found and not isinstance(reader, Aside)
             if reaches:
                 found.add(id(node))
     return found

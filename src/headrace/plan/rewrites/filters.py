@@ -25,7 +25,9 @@ def _push_one(roots: Sequence[Node]) -> tuple[list[Node], bool]:
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         nonlocal moved
         # an input that others read too must keep its rows
-        if isinstance(node, Filter) and len(readers[id(node.input)]) == 1 and not moved:
+        movable = isinstance(node, Filter) and len(readers[id(node.input)]) == 1
+        if movable and not node.tolerates and not moved:
+            assert isinstance(node, Filter)
             pushed = _past(node, inputs[0])
             if pushed is not None:
                 moved = True

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..expressions import RowPlace
 from ..nodes import (
     PLACE,
+    DeadLetters,
     Exchange,
     Filter,
     FlatMap,
@@ -75,6 +76,10 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
                 return node.with_inputs(*inputs)
             case Filter() | Project() | FlatMap() | TableJoin() | Running() if carries:
                 made = carry(node, inputs, PLACED)
+                behind.add(id(made))
+                return made
+            case DeadLetters() if carries:
+                made = replace(node, inputs=inputs, schema=extended(node.schema, PLACED))
                 behind.add(id(made))
                 return made
         return node.with_inputs(*map(meet, inputs))

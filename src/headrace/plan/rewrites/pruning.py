@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..expressions import columns_of
+from ..expression_types import can_fail
+from ..expressions import Expression, columns_of
 from ..nodes import (
+    DEAD_LETTER,
     PANE,
     SIDE,
     SIDE_TIME,
     WATERMARK,
+    DeadLetters,
     Exchange,
     Filter,
     FlatMap,
@@ -34,6 +37,8 @@ from ..nodes import (
 from ..schema import Field, Schema
 from .carrying import only
 
+Columns = tuple[tuple[str, Expression], ...]
+
 
 def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
     """Only the columns that something needs; `sources=False` leaves what sources read as it is."""
@@ -45,8 +50,7 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
             case Source():
                 return _pruned_source(node, wanted) if sources else node
             case Project():
-                columns = tuple((n, e) for n, e in node.columns if n in wanted)
-                columns = columns or node.columns[:1]
+                columns = _pruned_columns(node, wanted)
                 schema = node.schema.select(n for n, _ in columns)
                 return replace(node, inputs=inputs, columns=columns, schema=schema)
             case TableJoin():
@@ -83,6 +87,13 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
     return transform(roots, change)
 
 
+def _pruned_columns(node: Project, wanted: set[str]) -> Columns:
+    """The columns that are wanted, and those that decide whether a row is left out."""
+    schema = node.input.schema
+    kept = {n for n, e in node.columns if node.tolerates and can_fail(e, schema)} | wanted
+    return tuple((n, e) for n, e in node.columns if n in kept) or node.columns[:1]
+
+
 def _pruned_source(node: Source, wanted: set[str]) -> Source:
     keep = set(wanted)
     if node.clock is not None:
@@ -116,14 +127,17 @@ def _needed(roots: Sequence[Node]) -> dict[int, set[str]]:
 
 def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
     """The columns of an input that a node needs to give the columns that are wanted of it."""
+    if node.on_error == DEAD_LETTER:
+        return set(source.schema.names)
     match node:
         case Sink() | MapBatches() | Late():
             return set(source.schema.names)
+        case DeadLetters():
+            return set()
         case Filter():
             return wanted | columns_of(node.predicate)
         case Project():
-            used = [e for n, e in node.columns if n in wanted] or [node.columns[0][1]]
-            return set().union(*(columns_of(e) for e in used))
+            return set().union(*(columns_of(e) for _, e in _pruned_columns(node, wanted)))
         case FlatMap():
             return {*node.arguments, *node.key, *(wanted & set(node.carry))}
         case TableJoin():

@@ -41,6 +41,7 @@ class Window(ABC):
 
     uses_time: ClassVar[bool] = True  # else all rows lie in one window, until the sources end
     columns: ClassVar[tuple[str, ...]] = (START,)  # which say of what window a result is
+    flags: ClassVar[tuple[str, ...]] = ()  # those of them that are truth values, not times
     time: ClassVar[str | None] = START  # which of them is the event time of results
     order: ClassVar[tuple[str, ...]] = (START,)  # in which windows are given out, before the key
     measures: ClassVar[tuple[tuple[str, str], ...]] = ()  # kept of rows' times: name and aggregate
@@ -84,6 +85,11 @@ class Window(ABC):
     def last_end(self, words: Words, pane: str) -> str:
         """When the last window of a pane ends."""
         return self.first_end(words, pane)
+
+    def repeats(self, end: str, pane: str) -> str | None:
+        """Were the rows of a pane given out before the window that is given out at `end`? Then they
+        only count for keys that have rows in another pane, too. None: never."""
+        return None
 
     @abstractmethod
     def results(self, words: Words, end: str, measures: Mapping[str, str]) -> dict[str, str]:

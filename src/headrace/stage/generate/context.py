@@ -8,28 +8,24 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headrace.plan.accumulators import accumulators
-from headrace.plan.expression_types import can_fail
-from headrace.plan.expressions import Aggregate
+from headrace.plan.fusion import node_can_fail, numbers_rows
 from headrace.plan.nodes import (
     WATERMARK,
-    Filter,
     FlatMap,
     Node,
     OnTime,
     Process,
-    Project,
     Received,
     Running,
     Stateful,
     TableJoin,
-    WindowAggregate,
     Windowed,
     visible,
 )
 from headrace.plan.schema import Schema
 
 from ..blocks.layout import Layout
-from ..task import LATE, MAIN
+from ..task import MAIN, SIDE
 from .expressions import Resources, Scope
 from .layouts import records_layout, table_layout
 from .stores import (
@@ -48,7 +44,6 @@ from .writer import Value, Writer
 
 PREFETCH_AHEAD = 16  # rows
 NEAR_SLOTS = 2048  # so many fit into the first cache, with their records
-COUNT_ROWS = Aggregate("count")  # which never fails
 BEGIN_ROW = "empty_heap(heap)"
 
 
@@ -59,6 +54,7 @@ class Chain:
     nodes: tuple[Node, ...]
     input: Schema
     late_wanted: bool = False  # does anyone read the late rows of the OnTime in it?
+    letters: Schema | None = None  # the columns of its dead letters, if anyone reads them
 
     @property
     def is_owned(self) -> bool:
@@ -110,27 +106,23 @@ class Chain:
     @property
     def outputs(self) -> dict[int, Schema]:
         """The columns of each output."""
+        aside = self.late_schema or self.letters
         given = {MAIN: self.last.schema}
-        return given if self.late_schema is None else {**given, LATE: self.late_schema}
+        return given if aside is None else {**given, SIDE: aside}
+
+    @property
+    def tolerates(self) -> bool:
+        """Are rows that fail left out? See `plan/fusion.py`."""
+        return self.nodes[0].tolerates
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Does it number the rows that it gives?"""
+        return any(map(numbers_rows, self.nodes))
 
     def can_fail(self) -> bool:
         """Can a row raise an error?"""
         return any(node_can_fail(node) for node in self.nodes)
-
-
-def node_can_fail(node: Node) -> bool:
-    """Can an operator raise an error for some row?"""
-    schema = node.inputs[0].schema
-    match node:
-        case FlatMap():
-            return True
-        case WindowAggregate() | Running():
-            return any(aggregate != COUNT_ROWS for _, aggregate in node.aggregates)
-        case Filter():
-            return can_fail(node.predicate, schema)
-        case Project():
-            return any(can_fail(expression, schema) for _, expression in node.columns)
-    return False
 
 
 @dataclass
@@ -197,7 +189,13 @@ class Context:
         if self.has_output:
             self.writer.line(f"task.written[{MAIN}] = written")
         if self.chain.late_wanted:
-            self.writer.line(f"task.written[{LATE}] = late_written")
+            self.writer.line(f"task.written[{SIDE}] = late_written")
+        self.keep_row()
+
+    def keep_row(self) -> None:
+        """Where rows that fail are left out, what was given before them stays."""
+        if self.chain.tolerates:
+            self.keep_counts()
 
     def begin_row(self) -> None:
         """Forget the strings that were made for the row before; see `finished`."""
@@ -221,7 +219,7 @@ class Context:
             with scope.branch("if marks:") if seldom else nullcontext():
                 write_column(self.writer, "out", "written", schema, name, scope.column(name))
         self.writer.line("written += 1")
-        if self.made.resources.numbers_rows:
+        if self.chain.numbers_rows:
             self.writer.line("place_number += 1")
         self.leave_if_full("out", schema)
 
@@ -241,7 +239,7 @@ class Context:
         """Say how many rows the output blocks have now."""
         if self.has_output:
             self.writer.line("out.rows = written")
-        if self.made.resources.numbers_rows:
+        if self.chain.numbers_rows:
             self.writer.line("task.places = place_number")
         if self.chain.late_wanted:
             self.writer.line("late.rows = late_written")
@@ -321,12 +319,12 @@ class Context:
             elif WATERMARK in chain.last.schema.names:
                 head.line("may_have_watermarks(out)")
         if chain.late_schema is not None:
-            bind_output(head, "late", LATE, "late_written", "late_room", chain.late_schema)
+            bind_output(head, "late", SIDE, "late_written", "late_room", chain.late_schema)
             if WATERMARK in chain.late_schema.names:
                 head.line("may_have_watermarks(late)")
         if self.tests_lateness:
             head.line("marked = block.without_watermark < task.last")
-        if self.made.resources.numbers_rows:
+        if self.chain.numbers_rows:
             head.line("place_number = task.places")
         if self.chain.is_owned:
             head.line("low_group, high_group = task.low_group, task.high_group")

@@ -76,8 +76,9 @@ def _yields(
         inner = apply_steps(context, _results(context, scope, emitter), behind, "continue")
         write_row(writer, "out", "written", context.chain.last.schema, inner.column)
         writer.line("written += 1")
-        if context.made.resources.numbers_rows:
+        if context.chain.numbers_rows:
             writer.line("place_number += 1")
+        context.keep_row()
         stop_when_full(writer, context.chain.last.schema)
         with writer.block("if written == room:"):
             if fresh:

@@ -146,7 +146,6 @@ class Scope:
                 keys = [self.value(operand) for operand in operands]
                 return Value(int64, (self.writer.let(hash_code(keys)),))
             case RowPlace():
-                self.resources.numbers_rows = True
                 return Value(int64, ("place_number",))
         raise TypeError(f"no code for {expression!r}")
 
@@ -419,7 +418,6 @@ class Resources:
         self.functions: dict[Function, str] = {}
         self.literals: dict[Literal, int] = {}
         self.creates_text = False
-        self.numbers_rows = False  # by their places
 
     def function(self, function: Function) -> str:
         """The global name of a user function."""

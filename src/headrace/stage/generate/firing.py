@@ -80,6 +80,7 @@ class Advance:
         with writer.block("while task.due_count > 0:"):
             writer.line("store = Store(i64s(task.due)[0])")
             writer.line("end = store.first")
+            again = self._skip_what_was_given()
             with writer.block("if task.due_count > 1:"):
                 self._bring_together()
             self.sort("store")
@@ -89,6 +90,8 @@ class Advance:
                 number = writer.let("pairs[2 * (task.ordered + task.place) + 1]", "m")
                 writer.line(f"entry = {self.entry('store', number)}")
                 self._ask_ahead("pairs[2 * (task.ordered + {}) + 1]", "task.place")
+                if again:
+                    self._skip_if_known()
                 self.write(self._results("entry", "end"))
                 writer.line("task.place += 1")
             writer.line("next_window(task)")
@@ -193,6 +196,29 @@ class Advance:
             with writer.block(f"if {end} >= store.first:"):
                 writer.line("break")
             writer.line("store.given += 1")
+
+    def _skip_what_was_given(self) -> bool:
+        """Where a window is given out again, only the keys of its last pane count; is there such a
+        kind of window? Panes are in order, and the last one is new, if any is."""
+        writer = self.writer
+        again = self.node.window.repeats("end", "store.window")
+        if again is None:
+            return False
+        writer.line("latest = Store(i64s(task.due)[task.due_count - 1])")
+        with writer.block(f"if {self.node.window.repeats('end', 'latest.window')}:"):
+            writer.line("next_window(task)")
+            writer.line("continue")
+        writer.line(f"again = {again}")
+        return True
+
+    def _skip_if_known(self) -> None:
+        """Pass over a record that has nothing new."""
+        writer = self.writer
+        keys = call_arguments(list(self.keys("entry").values()))
+        found = f"window_find({', '.join(['latest', 'entry.hash', *keys])})"
+        with writer.block(f"if again and {found} < 0:"):
+            writer.line("task.place += 1")
+            writer.line("continue")
 
     def _bring_together(self) -> None:
         """The records of all panes of a window, merged by key."""

@@ -1,0 +1,43 @@
+"""Rows that an operator gives besides its own: those that came too late, and those that failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .combined import Combined
+from .plan import build_errors, build_keyed
+
+if TYPE_CHECKING:
+    from .stream import Stream
+
+
+class Beside(Combined):
+    """Second outputs, of the stream that an operator gave."""
+
+    __slots__ = ()
+
+    def late(self, *, name: str | None = None) -> Stream:
+        """The rows that came too late for their window, of a stream that `agg` gave.
+
+        >>> from headrace.expr import count
+        >>> from headrace.stream import example
+        >>> from headrace.time import tumbling
+        >>> rows = example(at=int, user=str).with_watermark("at", 5)
+        >>> rows.window(tumbling(100)).agg(n=count()).late()
+        Stream(at: int64, user: string)
+        """
+        return self._made(build_keyed.late(self._node, name))
+
+    def dead_letters(self, *, name: str | None = None) -> Stream:
+        """The rows that an operator with `on_error="dead_letter"` failed on, of the stream it gave.
+
+        They have the columns that came to the operator, its name in `error_operator`, and the
+        error in `error_message`.
+
+        >>> from headrace.expr import col
+        >>> from headrace.stream import example
+        >>> halves = example(a=int).select(half=10 / col("a"), on_error="dead_letter")
+        >>> halves.dead_letters()
+        Stream(a: int64, error_operator: string, error_message: string)
+        """
+        return self._made(build_errors.dead_letters(self._node, name))
