@@ -148,6 +148,8 @@ class Admission:
     def enter(self, name: str, priority: float = 0.0, now: float = 0.0) -> int:
         """A query comes; its number."""
         self._next += 1
+        if any(name == entry.name for entry in self._entries.values()):
+            name = f"{name} ({self._next})"
         self._entries[self._next] = Entry(name, priority, since=now)
         self._update()
         return self._next

@@ -18,10 +18,10 @@ class Backlog:
     >>> backlog.see(25); now[0] = 3.0
     >>> backlog.waited()
     3.0
-    >>> backlog.take(12); backlog.waited()
-    2.0
-    >>> backlog.take(13); backlog.waited()
-    0.0
+    >>> backlog.take(12, more=True); backlog.rows, backlog.waited()
+    (13, 2.0)
+    >>> backlog.take(13); backlog.rows, backlog.waited()
+    (0, 0.0)
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,11 +38,21 @@ class Backlog:
                 since, _ = self._marks.pop()
             self._marks.append((since, seen))
 
-    def take(self, rows: int) -> None:
-        """The first so many of them wait no more."""
+    def take(self, rows: int, more: bool = False) -> None:
+        """The first so many of them wait no more.
+
+        more: are there others behind them? If none was seen, there are taken to be as many again.
+        """
         self._taken += rows
-        while self._marks and self._marks[0][1] <= self._taken:
+        while self._marks and (not more or self._marks[0][1] <= self._taken):
             self._marks.popleft()
+        if more and not self._marks:
+            self.see(rows)
+
+    @property
+    def rows(self) -> int:
+        """How many wait, as far as was seen."""
+        return self._marks[-1][1] - self._taken if self._marks else 0
 
     def waited(self) -> float:
         """Seconds since the first of them was seen."""

@@ -122,6 +122,7 @@ class Planner:
         self._shipment = shipment
         self._size = BatchSize(shipment.batch_rows, shipment.most_rows or shipment.batch_rows)
         self._batch_rows = self._planned_rows = 0  # of the batch that is being planned
+        self._is_cut = False  # are there more rows than it may have?
         self._idling = Idling(shipment)
         self._latest: dict[str, dict[str, int]] = {}
         self._unreachable_since: float | None = None
@@ -160,7 +161,7 @@ class Planner:
         if moving or self._is_stopped():
             return start
         sources = self._places(start)
-        self._batch_rows, self._planned_rows = self._size.next(), 0
+        self._batch_rows, self._planned_rows, self._is_cut = self._size.next(), 0, False
         active = [
             (name, channel)
             for name, found in sources.items()
@@ -183,7 +184,7 @@ class Planner:
         if not moved and not lifted:
             return start
         self._size.planned(self._planned_rows)
-        self._backlog.take(self._planned_rows)
+        self._backlog.take(self._planned_rows, self._is_cut)
         if self._permits is not None:
             self._permits.used()
         return {"batch": start["batch"] + 1, "sources": sources}
@@ -205,7 +206,7 @@ class Planner:
         if not waiting:
             return True
         self._backlog.see(waiting)
-        permit = permits.ask(waiting, self._backlog.waited())
+        permit = permits.ask(self._backlog.rows, self._backlog.waited())
         if permit is None:
             return False
         self._latest.clear()  # more may have come meanwhile
@@ -269,6 +270,7 @@ class Planner:
         if ahead.position == before["position"] and not ahead.ended:
             return None
         self._planned_rows += ahead.rows
+        self._is_cut |= ahead.rows >= budget
         if splits and splits[-1] == ahead.position:
             splits.pop()  # nothing lies behind it
 
