@@ -304,3 +304,26 @@ def test_a_gate_is_closed_while_jobs_run():
             gate.close()
         assert job.await_termination(SECONDS)
     assert collected.result()["n"].to_pylist() == list(range(50))
+
+
+# ---- on Spark itself ---------------------------------------------------------------------------
+
+
+def test_queries_of_a_session_share_a_gate(session):
+    """Our sources ask in their planner, a DataFrame of Spark's own in foreachBatch."""
+    frame = session.range(0, 500, numPartitions=2).toDF("n")
+    outputs = [rows_of(300).write.collect(), rows_of(300, 300).write.collect()]
+    outputs.append(hr.read.spark(frame).write.collect())
+    with hr.Gate(running=1) as gate:
+        hold = gate._keeper.enter("hold", 9.0, 2)
+        with hold.batch(nothing):
+            jobs = [
+                started(output, gate, session=session, batch_rows=100, priority=k)
+                for k, output in enumerate(outputs)
+            ]
+            until(lambda: waiting_at(gate) == 3)
+            assert [job.progress().rows_in for job in jobs] == [0, 0, 0]
+        hold.leave()
+        assert all(job.await_termination(5 * SECONDS) for job in jobs)
+    found = [sorted(output.result()["n"].to_pylist()) for output in outputs]
+    assert found == [list(range(300)), list(range(300, 600)), list(range(500))]
