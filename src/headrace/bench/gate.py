@@ -136,7 +136,8 @@ def observe(
 ) -> Side:
     """Start all queries, each inside of `around` its kind, and watch them when all are warm."""
     start, session = time.time(), bench.context.session
-    lows, highs = [Low(start) for _ in range(LOWS)], [High(start) for _ in range(HIGHS)]
+    lows = [Low(start) for _ in range(min(LOWS, bench.settings.queries - 1))]
+    highs = [High(start) for _ in range(min(HIGHS, bench.settings.queries - 2))]
     jobs: list[AnyJob] = []
     with _stopped(jobs):
         queries: list[Low | High] = [*lows, *highs]
@@ -148,13 +149,14 @@ def observe(
         _await(jobs, lambda: all(job.progress().batches >= WARM_BATCHES for job in jobs))
         for high in highs:
             high.latencies.clear()
-        before, began = [job.progress() for job in jobs[:LOWS]], time.perf_counter()
+        before, began = [job.progress() for job in jobs[: len(lows)]], time.perf_counter()
         threading.Event().wait(MEASURED * bench.settings.seconds)
         _await(jobs, lambda: all(len(high.latencies) >= LEAST_LATENCIES for high in highs))
-        after, passed = [job.progress() for job in jobs[:LOWS]], time.perf_counter() - began
+        after = [job.progress() for job in jobs[: len(lows)]]
+        passed = time.perf_counter() - began
         latencies = [latency for high in highs for latency in high.latencies]
         said = "" if gate is None else gate.scheduling()
-    ended = [job.progress() for job in jobs[:LOWS]]
+    ended = [job.progress() for job in jobs[: len(lows)]]
     correct = all(high.correct for high in highs)
     correct &= all(low.rows_out == -(-low.rows_in // 2) for low in ended)
     rows = [b.rows_in - a.rows_in for a, b in zip(before, after, strict=True)]

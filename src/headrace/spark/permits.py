@@ -21,7 +21,7 @@ SIZE = 4096  # bytes: more than a message has
 def address_of(path: str, place: int) -> str:
     """Where a place is asked for.
 
-    >>> parsed("/tmp/gate/socket#7") == ("/tmp/gate/socket", 7)
+    >>> parsed(address_of("gate/socket", 7)) == ("gate/socket", 7)
     True
     """
     return f"{path}#{place}"
