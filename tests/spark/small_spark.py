@@ -61,6 +61,9 @@ class _Writer:
         self._commit = commit
         return self
 
+    def trigger(self, **given):
+        return self
+
     def option(self, name, value):
         self._folder = Path(value)
         return self

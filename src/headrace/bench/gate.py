@@ -141,11 +141,12 @@ def observe(
     jobs: list[AnyJob] = []
     with _stopped(jobs):
         queries: list[Low | High] = [*lows, *highs]
-        for query in queries:
+        for query in queries:  # one after the other: Spark is slow to start Python processes
             given = {} if gate is None else {"gate": gate, "priority": query.priority}
             with around(query):
                 options = {**query.options, **given, "session": session}
                 jobs.append(hr.start(query.output, engine="spark", **options))
+            _await(jobs, lambda: jobs[-1].progress().batches > 0)
         _await(jobs, lambda: all(job.progress().batches >= WARM_BATCHES for job in jobs))
         for high in highs:
             high.latencies.clear()

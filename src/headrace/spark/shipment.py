@@ -222,7 +222,7 @@ def forget(folder: Path) -> None:
 
 
 FILE_MODULE = "__headrace_file__"  # the module of a file that `headrace run` runs
-MOST_KEPT = 4  # jobs that a process keeps in memory
+MOST_KEPT = 16  # jobs that a process keeps in memory: those of a session run in turns
 _received: dict[str, Shipment] = {}
 
 
