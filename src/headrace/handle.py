@@ -83,6 +83,9 @@ class AnyJob(Protocol):
     def latency(self) -> dict[str, Any]:
         """How long rows took, where the engine measures it."""
 
+    def profile(self) -> Profile:
+        """What the simulator has to know; an error where the engine does not measure it."""
+
     def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
         """Read no more; what was read is finished and committed. drain=False: as `cancel`."""
 

@@ -266,6 +266,8 @@ def test_jobs_share_a_gate():
         assert all(job.await_termination(SECONDS) for job in jobs)
         assert [job.progress().rows_in for job in jobs] == [100] * 4
         assert "gate: policy 'user_priority', 1 at once" in jobs[0].explain()
+        with pytest.raises(hr.HeadraceError, match='run the pipeline with engine="node"'):
+            jobs[0].profile()
         assert gate.standings() == []
     assert max(most) == 1 and begun[0] in (1, 3)
     assert sorted(begun) == sorted([k for k in range(4) for _ in range(begun.count(k))])

@@ -23,7 +23,7 @@ from .batch_query import BatchQuery
 from .batch_size import BATCH_ROWS, growth
 from .checkpoint import Checkpoint
 from .committing import Commits
-from .errors import is_busy, of_spark
+from .errors import SparkError, is_busy, of_spark
 from .explain import explain_on_spark
 from .frames import Frames, with_files
 from .gate import Gatekeeper, Place
@@ -274,6 +274,13 @@ class SparkJob:
     def latency(self) -> dict[str, Any]:
         """Nothing: Spark runs batches, and how long they take is in `progress`."""
         return {}
+
+    def profile(self) -> NoReturn:
+        """Not here: what tasks take on a cluster is not what operators cost on one machine."""
+        raise SparkError(
+            'engine="spark" has no profile of operators\n'
+            '  fix: run the pipeline with engine="node" for a while'
+        )
 
     def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
         """Read no more; what was planned is finished and committed. drain=False: as `cancel`.
