@@ -225,6 +225,26 @@ def test_the_allowance_climbs_as_far_as_it_is_worth_it(first):
     assert running <= 3 and rate(running, seconds) >= 0.7 * rate(4, 2.0)
 
 
+def test_queries_that_always_wait_get_as_many_places_as_are_worth_it():
+    """Batches on two cores that share them, with costs of their own: nobody tells it how many."""
+    admission = Admission(Allowance(8, 1), patience=inf)
+    queries = [admission.enter(f"query {n}") for n in range(12)]
+    ends, now, levels = {}, 0.0, []
+    for query in queries:
+        admission.ask(query, now, pending=1e9)
+    while now < 2000.0:
+        for grant in admission.grants(now):
+            rows = grant.rows or 1000
+            cores = min(1.0, 2 / max(1, len(ends)))
+            ends[grant.query] = now + 0.3 + rows * 1e-5 / cores, rows
+        query = min(ends, key=ends.get)
+        now, rows = ends.pop(query)
+        admission.done(query, now, rows)
+        admission.ask(query, now, pending=1e9)
+        levels.append(admission.allowance.running)
+    assert levels[0] == 1 and set(levels[-200:]) <= {2, 3, 4}
+
+
 def test_a_quiet_period_says_nothing():
     allowance = Allowance(4, 2)
     before = allowance.running, allowance.seconds

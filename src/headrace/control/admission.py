@@ -221,7 +221,6 @@ class Admission:
         """Who may begin now."""
         made: list[Grant] = []
         waiting = self._in(State.WAITING)
-        self.allowance.look(now, bool(waiting) and not self._free())
         if waiting and self._free():
             ranked = self._ranked(now)
             while waiting and self._free():
@@ -229,7 +228,7 @@ class Admission:
                 waiting.remove(query)
                 self._become(query, State.RUNNING, now)
                 made.append(Grant(query, self._rows(query)))
-            self.allowance.look(now, bool(waiting))
+        self.allowance.look(now, busy=bool(waiting))
         return made
 
     def _free(self) -> bool:
