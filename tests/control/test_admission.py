@@ -198,6 +198,13 @@ def test_the_table_says_who_waits_and_why():
     assert "longer than 5 s" in admission.standings(7.0)[2].why
     assert [line.query for line in admission_of([])[0].standings(0.0)] == []
 
+    admission, (one,) = admission_of([0])
+    for rows, why in ((4, "between two batches"), (6, "no rows")):
+        admission.ask(one, 0.0, pending=10 if rows == 4 else 6)
+        admission.grants(0.0)
+        admission.done(one, 1.0, rows=rows)
+        assert [line.why for line in admission.standings(2.0)] == [why]
+
 
 # ---- how many, and how large -------------------------------------------------------------------
 

@@ -292,7 +292,9 @@ class Admission:
         made = []
         for query in [*running, *ranked, *self._in(State.IDLE)]:
             entry = self._entries[query]
-            why = "no rows" if entry.state is State.IDLE else "it is its turn"
+            why = "it is its turn"
+            if entry.state is State.IDLE:
+                why = "between two batches" if entry.pending else "no rows"
             if query in ranked:
                 place = f"{ranked.index(query) + 1} of {len(ranked)} by {self.policy.name}"
                 why = f"{place}; {self.allowance.running} may run: {names}"
