@@ -21,6 +21,7 @@ VALUES = {
     "shards": 2,
     "batch_rows": 100,
     "trigger": "1 second",
+    "gate": hr.Gate(),
 }
 REFUSED = [
     (engine, name)
@@ -51,6 +52,37 @@ def test_what_the_node_engine_honours(begin, name):
     ran = begin(collected, engine="node", compiled=False, **{name: VALUES[name]})
     assert ran.await_termination(60) and ran.status == "finished"
     assert collected.result()["n"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"priority": "high"}, "priority='high': on Spark queries have priorities at a gate"),
+        ({"gate": "open"}, "gate='open': this is not a gate"),
+        ({"gate": VALUES["gate"], "priority": "urgent"}, "priority='urgent': this is no priority"),
+        (
+            {"gate": VALUES["gate"], "policy": "fcfs"},
+            r"fix: on Spark a gate has it: gate=hr.Gate\(",
+        ),
+    ],
+)
+def test_priorities_on_spark_need_a_gate(given, said):
+    with pytest.raises(OptionError, match=said):
+        hr.start(output(), engine="spark", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"policy": "best"}, "policy='best': there is no such policy"),
+        ({"running": 0}, "running=0: there must be at least one"),
+        ({"running": 1.5}, "running=1.5: this is not a number of batches"),
+        ({"patience": "soon"}, "patience='soon': this is not a duration"),
+    ],
+)
+def test_a_gate_checks_what_it_is_given(given, said):
+    with pytest.raises(OptionError, match=said):
+        hr.Gate(**given)
 
 
 def test_the_table_has_all_options():

@@ -30,6 +30,7 @@ from .expr import hash_ as hash
 from .expr import max_ as max
 from .expr import min_ as min
 from .expr import sum_ as sum
+from .gate import Gate
 from .handle import Job
 from .job import Engine, explain, run, start
 from .plan.errors import (
@@ -66,6 +67,7 @@ from .time import counting, duration, session, sliding, tumbling
 __all__ = [
     "DataError",
     "Expr",
+    "Gate",
     "HeadraceError",
     "Engine",
     "Job",

@@ -89,6 +89,10 @@ def _workers(text: str) -> int | str:
     return text if text == "auto" else count(text)
 
 
+def _numbers(text: str) -> list[float]:
+    return [float(part) for part in text.split(",")]
+
+
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = commands.add_parser("run", help="run the outputs that a Python file makes")
     run.add_argument("file", type=Path, help="its outputs are variables: out = stream.write...")
@@ -133,7 +137,16 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         default="chains",
         help="Haren's chains, which rows reach at a rate, or one of Streams' (default: chains)",
     )
-    work.add_argument("--profile", type=Path, metavar="FILE", help="operators from a JSON file")
+    work.add_argument(
+        "--profile",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="operators from a JSON file; given again, queries beside each other",
+    )
+    simulate.add_argument(
+        "--priorities", type=_numbers, metavar="P,P", help="of the queries of profiles"
+    )
     simulate.add_argument("--queries", type=count, default=8, help="that are chains (default: 8)")
     simulate.add_argument("--high", type=int, default=2, help="of them of class 1 (default: 2)")
     simulate.add_argument("--operators", type=count, help="in all (default: 12 a chain, or 1,000)")

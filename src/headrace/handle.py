@@ -5,16 +5,20 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .observe.history import History
 from .observe.process import ProcessUsage, process_usage
 from .plan.explain import explain_plan
 from .plan.nodes import Sink, Source
 from .plan.planner import Plan
+
+if TYPE_CHECKING:
+    from .control.simulator.measured import Measured
+    from .control.simulator.profile import Profile
 
 STARTING, RUNNING = "starting", "running"
 FINISHED, STOPPED, CANCELLED, FAILED = "finished", "stopped", "cancelled", "failed"
@@ -52,6 +56,9 @@ class Execution(Protocol):
     def sample(self) -> None:
         """Measure the operators inside kernels from now on."""
 
+    def measured(self, seconds: float) -> Iterable[Measured]:
+        """What the simulator has to know of each operator, after so long."""
+
 
 class AnyJob(Protocol):
     """The face of a job, whatever engine it runs on: `Job`, or Spark's."""
@@ -75,6 +82,9 @@ class AnyJob(Protocol):
 
     def latency(self) -> dict[str, Any]:
         """How long rows took, where the engine measures it."""
+
+    def profile(self) -> Profile:
+        """What the simulator has to know; an error where the engine does not measure it."""
 
     def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
         """Read no more; what was read is finished and committed. drain=False: as `cancel`."""
@@ -116,6 +126,7 @@ class Job:
         self.plan, self.status = planned, STARTING
         self.error: BaseException | None = None
         self._execution, self._seconds, self._watch = execution, seconds, watch
+        self._priority = getattr(execution, "priority", None) or 0.0
         self._started = time.perf_counter()
         self._ended: float | None = None
         self._stopping = self._cancelling = False
@@ -233,6 +244,23 @@ class Job:
             if skipped is not None and node.name in made:
                 made[node.name] = {**made[node.name], "skipped": skipped}
         return made
+
+    def profile(self) -> Profile:
+        """What each operator costs and gives, how fast rows come, and who reads whom: for the
+        simulator, which says what another policy, more cores or other priorities would have done.
+
+        >>> import headrace as hr
+        >>> even = hr.read.index(rows=1000).filter(hr.col("index") % 2 == 0)
+        >>> profile = hr.run(even.write.null(), engine="thread").profile()
+        >>> [operator.name for operator in profile.operators]
+        ['source_1', 'filter_1', 'sink_1']
+        >>> profile.operators[1].selectivity
+        0.5
+        """
+        from .control.simulator.measured import profile_of
+
+        seconds = (self._ended or time.perf_counter()) - self._started
+        return profile_of(self._execution.measured(seconds), self._priority)
 
     def latency(self) -> dict[str, Any]:
         """How long rows took from when they were due to their results, in histograms.

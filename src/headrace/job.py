@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .gate import Gate, chosen_gate
 from .handle import AnyJob, Execution, Job
 from .options import (
     ENGINES,
@@ -124,6 +125,7 @@ def run(
     idle: Any = None,
     policy: Any = None,
     priority: Any = None,
+    gate: Gate | None = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -160,15 +162,17 @@ def run(
             for so long holds no windows back any more, and what it brings then may be late.
         policy: On the node engine, who runs first: the name of a policy, a function of features, or
             a `headrace.control.Policy` (docs/scheduling.md).
-        priority: On the node engine, what policies are told about the query: "normal", "high" or a
-            number. Without a policy, queries with more of it come first.
+        priority: On the node engine, and on Spark at a gate, what policies are told about the
+            query: "normal", "high" or a number. By default queries with more of it come first.
+        gate: On Spark, an `hr.Gate` at which the query asks before each micro-batch; queries that
+            share a session share it.
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle, policy=policy, priority=priority,
+        trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune)
     try:
@@ -199,6 +203,9 @@ class _Options:
             self._given["idle"] = idle_microseconds(self._given["idle"])
         if "policy" in self._given:
             self._given["policy"] = chosen_policy(self._given["policy"])
+        if "gate" in self._given:
+            self._given["gate"] = chosen_gate(self._given["gate"], self._given["priority"])
+        if "priority" in self._given:
             self._given["priority"] = chosen_priority(self._given["priority"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
@@ -248,6 +255,7 @@ def start(
     idle: Any = None,
     policy: Any = None,
     priority: Any = None,
+    gate: Gate | None = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -263,7 +271,7 @@ def start(
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle, policy=policy, priority=priority,
+        trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune)
     if options.engine == "spark":

@@ -59,8 +59,14 @@ OPTIONS = {
             "spark": "Spark's own settings say it, e.g. spark.executor.memory",
         },
     ),
-    "policy": Option(("node",), {"thread": _POLICY, "spark": _POLICY}),
-    "priority": Option(("node",), {"thread": _POLICY, "spark": _POLICY}),
+    "policy": Option(
+        ("node",), {"thread": _POLICY, "spark": "on Spark a gate has it: gate=hr.Gate(policy=...)"}
+    ),
+    "priority": Option(("node", "spark"), {"thread": _POLICY}),
+    "gate": Option(
+        ("spark",),
+        {"node": "an hr.Engine is shared here: engine.submit(...)", "thread": _NO_SPARK},
+    ),
     "idle": Option(
         ("node", "spark"),
         {"thread": 'windows wait for all channels here; engine="node" knows idle='},
@@ -103,13 +109,25 @@ def chosen_workers(workers: Any) -> dict[str, Any]:
     """
     if workers == AUTO:
         return {"workers": None, "elastic": True}
-    if workers is not None and not _is_whole(workers):
+    chosen = None if workers is None else chosen_count("workers", workers, "threads")
+    return {"workers": chosen, "elastic": False}
+
+
+def chosen_count(name: str, given: Any, of: str) -> int:
+    """The value of an option that is a number from 1 on (or "auto", which is looked for before).
+
+    >>> chosen_count("running", "many", "batches")
+    Traceback (most recent call last):
+    headrace.options.OptionError: running='many': this is not a number of batches
+      fix: a number, or "auto"
+    """
+    if not _is_whole(given):
         raise OptionError(
-            f'workers={workers!r}: this is not a number of threads\n  fix: a number, or "{AUTO}"'
+            f'{name}={given!r}: this is not a number of {of}\n  fix: a number, or "{AUTO}"'
         )
-    if workers is not None and workers < 1:
-        raise OptionError(f"workers={workers}: there must be at least one")
-    return {"workers": workers, "elastic": False}
+    if given < 1:
+        raise OptionError(f"{name}={given}: there must be at least one")
+    return int(given)
 
 
 def chosen_bytes(memory: Any) -> int | None:
@@ -140,17 +158,26 @@ def idle_microseconds(idle: Any) -> int | None:
     >>> idle_microseconds("30s")
     30000000
     """
-    if idle is None:
-        return None
+    return None if idle is None else microseconds("idle", idle)
+
+
+def microseconds(name: str, given: Any) -> int:
+    """The value of an option that is a duration; an OptionError where it is none.
+
+    >>> microseconds("patience", "5 minutes ago")
+    Traceback (most recent call last):
+    headrace.options.OptionError: patience='5 minutes ago': this is not a duration
+      fix: give one, as in patience="30s"
+    """
     try:
-        patience = parse_duration(idle)
+        found = parse_duration(given)
     except ExpressionError:
-        patience = None
-    if patience is None or patience < 0:
+        found = None
+    if found is None or found < 0:
         raise OptionError(
-            f'idle={idle!r}: this is not a duration\n  fix: give one, as in idle="30s"'
+            f'{name}={given!r}: this is not a duration\n  fix: give one, as in {name}="30s"'
         )
-    return patience
+    return found
 
 
 def chosen_policy(

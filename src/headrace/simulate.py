@@ -77,8 +77,10 @@ def _policies(given: Sequence[str]) -> list[str]:
 
 
 def _profile(options: argparse.Namespace) -> Profile:
-    if options.profile is not None:
-        return Profile.load(options.profile)
+    if options.profile:
+        given = [Profile.load(path) for path in options.profile]
+        profile = given[0] if len(given) == 1 else Profile.together(given)
+        return profile.with_priorities(options.priorities) if options.priorities else profile
     cost = options.cost * 1e-6
     if options.graph == "chains":
         if not 0 <= options.high <= options.queries:

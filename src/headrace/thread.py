@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,7 +14,11 @@ from .plan.nodes import Sink, Source
 from .plan.planner import Plan
 from .stage.blocks.arrow import as_arrow
 from .stage.stage import Stage
+from .stage.task import LATE, MAIN
 from .stage.units import sampling_of
+
+if TYPE_CHECKING:
+    from .control.simulator.measured import Measured
 
 POLL_ROWS = 1 << 18
 POLL_SECONDS = 0.05
@@ -66,6 +70,28 @@ class ThreadRun:
     def metrics(self) -> dict[str, dict[str, Any]]:
         """What each operator has done."""
         return self._sampling.add_to(self._stage.metrics())
+
+    def measured(self, seconds: float) -> Iterator[Measured]:
+        """What the simulator has to know of each operator."""
+        from .control.simulator.measured import Measured  # few ask for it
+
+        found = self._stage.metrics()
+        senders = self._stage.senders()
+        worked = sum(counted["seconds"] for counted in found.values())
+        for unit in self._stage.units:
+            counted, read = found[unit.name], senders[unit.name]
+            yield Measured(
+                unit.name,
+                tuple(read[MAIN]),
+                counted["rows_in"],
+                counted["rows_in"] if unit.name in self._stage.inputs else counted["rows_out"],
+                counted["seconds"],
+                state_bytes=counted.get("state_bytes", 0),
+                late=counted["late_rows"],
+                late_inputs=tuple(read[LATE]),
+                lasted=seconds,
+                waited=seconds - worked,
+            )
 
     def _open(self) -> None:
         self._delivery.open()

@@ -12,11 +12,11 @@ import pytest
 import headrace as hr
 from headrace.control import Policy
 from headrace.control.compiling import Priorities
+from headrace.control.errors import PolicyWarning
 from headrace.control.features import DERIVED, FEATURES, Features
 from headrace.control.graph import Graph
 from headrace.control.policies import POLICIES, fcfs, highest_rate, multi_class
 from headrace.node import steering
-from headrace.node.steering import PolicyWarning
 from headrace.options import OptionError
 
 SECONDS = 120.0

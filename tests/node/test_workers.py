@@ -30,7 +30,7 @@ SECONDS = 120.0
 
 pytestmark = [
     pytest.mark.usefixtures("no_thread_is_left"),
-    pytest.mark.filterwarnings("ignore::headrace.node.steering.PolicyWarning"),  # of "governed"
+    pytest.mark.filterwarnings("ignore::headrace.control.errors.PolicyWarning"),  # of "governed"
 ]
 
 

@@ -29,7 +29,11 @@ class SmallSpark:
     def __init__(self, cores=2):
         conf = SimpleNamespace(get=lambda name, default=None: default)
         self.sparkContext = SimpleNamespace(
-            master=f"local[{cores},1]", defaultParallelism=cores, getConf=lambda: conf
+            master=f"local[{cores},1]",
+            defaultParallelism=cores,
+            getConf=lambda: conf,
+            getLocalProperty=lambda name: None,
+            setLocalProperty=lambda name, value: None,
         )
 
     def newSession(self):
@@ -55,6 +59,9 @@ class _Writer:
 
     def foreachBatch(self, commit):
         self._commit = commit
+        return self
+
+    def trigger(self, **given):
         return self
 
     def option(self, name, value):

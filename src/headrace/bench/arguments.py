@@ -33,6 +33,7 @@ def add_bench(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_spark(kinds)
     _add_policies(kinds)
     _add_elastic(kinds)
+    _add_gate(kinds)
     _add_surface(kinds)
 
 
@@ -274,8 +275,13 @@ def _add_elastic(kinds: Commands[argparse.ArgumentParser]) -> None:
     _add_sizes(_add_figures(kinds, "elastic", says, _sizes))
 
 
+def _add_gate(kinds: Commands[argparse.ArgumentParser]) -> None:
+    says = "important queries on Spark beside others, with and without a gate"
+    _add_sizes(_add_figures(kinds, "gate", says, _sizes))
+
+
 def _add_sizes(parser: argparse.ArgumentParser) -> None:
-    """How much the node engine is given to do."""
+    """How much an engine is given to do."""
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--seconds", type=seconds, default=5.0, help="the measure of all times (default: 5)"

@@ -83,11 +83,13 @@ class Elasticity:
         *,
         least: int = 1,
         levels: Sequence[int] | None = None,
+        first: int | None = None,
         sensitivity: float = 0.05,
         cpu_limit: float = 0.8,
         remember: bool = True,
         most_samples: int = 16,
     ) -> None:
+        """first: the level to begin with; the paper's is the least one."""
         chosen = range(least, most + 1) if levels is None else levels
         self.levels = tuple(level for level in chosen if least <= level <= most)
         if not self.levels or list(self.levels) != sorted(set(self.levels)) or least < 1:
@@ -98,7 +100,9 @@ class Elasticity:
         self.most_samples = most_samples
         self.postponed = 0  # periods in which a thread did not do what it was told
         self._records = [ThreadRecord() for _ in self.levels]
-        self._place = 0
+        if first is not None and first not in self.levels:
+            raise ValueError(f"first={first}: there is no such level")
+        self._place = 0 if first is None else self.levels.index(first)
         self._time = 0
         self._noise = Noise()
         self._window: list[float] = []

@@ -17,3 +17,7 @@ class PolicyError(ControlError):
     def __init__(self, policy: str, part: str, what: str) -> None:
         self.policy, self.part, self.what = policy, part, what
         super().__init__(f"policy {policy!r}: {part}: {what}")
+
+
+class PolicyWarning(UserWarning):
+    """A policy was given up."""

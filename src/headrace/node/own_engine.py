@@ -34,7 +34,8 @@ class OwnEngine:
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
         self.sample, self.owners = self._query.sample, self._query.owners
-        self.scheduling = self._query.scheduling
+        self.scheduling, self.priority = self._query.scheduling, self._query.priority
+        self.measured = self._query.measured
 
     def run(self, turn: Callable[[], bool]) -> bool:
         """See Query."""

@@ -50,6 +50,8 @@ from .unit import (
 from .worklist import reorder_figures
 
 if TYPE_CHECKING:
+    from headrace.control.simulator.measured import Measured
+
     from .features import Scheduled
 
 TURN_SECONDS = 0.1
@@ -329,6 +331,13 @@ class Query:
                 return self._last_metrics
             measured = _added_up(_measured(operator) for operator in self.operators.values())
             return self._sampling.add_to(measured)
+
+    def measured(self, seconds: float) -> Iterable[Measured]:
+        """What the simulator has to know of each operator."""
+        from .measuring import measured  # few ask for it
+
+        found = self.metrics()
+        return measured(self._graph.operators, found, self._graph.capacity) if found else ()
 
     def _ask_for_samples(self) -> None:
         with self._looking:

@@ -27,6 +27,7 @@ import numpy as np
 
 from headrace.control import Policy, PolicyError
 from headrace.control.compiling import Priorities
+from headrace.control.errors import PolicyWarning
 from headrace.control.policies.user_priority import user_priority
 from headrace.control.scheduling import Scheduling
 
@@ -44,10 +45,6 @@ PATIENCE = 1.0  # seconds of waiting that make a query more important by one
 def important_first() -> Policy:
     """The policy of an engine that has none, once a query has a priority."""
     return user_priority(PATIENCE)
-
-
-class PolicyWarning(UserWarning):
-    """A policy was given up."""
 
 
 class Steering:

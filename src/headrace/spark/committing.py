@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .checkpoint import Checkpoint
@@ -23,10 +24,16 @@ class Commits:
     """The batches of one query; Spark calls it with each of them (`foreachBatch`)."""
 
     def __init__(
-        self, shipment: Shipment, checkpoint: Checkpoint, sinks: DriverSinks, counts: Counts
+        self,
+        shipment: Shipment,
+        checkpoint: Checkpoint,
+        sinks: DriverSinks,
+        counts: Counts,
+        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        """turn: a batch is run inside of it."""
         self._shipment, self._checkpoint = shipment, checkpoint
-        self._sinks, self._counts = sinks, counts
+        self._sinks, self._counts, self._turn = sinks, counts, turn
         self._beside = ThreadPoolExecutor(1, "headrace-sync")  # what need not wait for tasks
         self._shards_heard: set[str] = set()
         self._taken_over: int | None = None  # the batch behind which all shards have saved state
@@ -36,7 +43,8 @@ class Commits:
         """Run the batch and commit it; an exception here leaves it uncommitted."""
         started = time.perf_counter()
         try:
-            self._commit(frame, batch_id)
+            with self._turn():
+                self._commit(frame, batch_id)
         except Exception as error:
             if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
                 self.error = error

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,9 +23,11 @@ from .batch_query import BatchQuery
 from .batch_size import BATCH_ROWS, growth
 from .checkpoint import Checkpoint
 from .committing import Commits
-from .errors import is_busy, of_spark
+from .errors import SparkError, is_busy, of_spark
 from .explain import explain_on_spark
 from .frames import Frames, with_files
+from .gate import Gatekeeper, Place
+from .pools import in_pool
 from .progress import Counts, SparkProgress
 from .query import all_letters
 from .session import attempts, left_alone, open_session, own_session
@@ -65,6 +68,9 @@ class SparkJob:
         self._shipment: Shipment | None = None
         self._identity, self._batch_rows, self._most_rows = "", BATCH_ROWS, BATCH_ROWS
         self._idle: float | None = None
+        self._gate: Gatekeeper | None = None
+        self._priority = 0.0
+        self._place: Place | None = None  # at the gate
 
     def _take_stages(self, stages: list[StagePlan]) -> None:
         self._stages = stages
@@ -86,9 +92,12 @@ class SparkJob:
         batch_rows: int | None = None,
         trigger: str | None = None,
         idle: Any = None,
+        gate: Gatekeeper | None = None,
+        priority: float | None = None,
     ) -> SparkJob:
         """Start the query; nothing is started if the checkpoint says that all is done."""
         self._check()
+        self._gate, self._priority = gate, priority or 0.0
         self._idle = None if idle is None else parse_duration(idle) / 1e6
         self._checkpoint = Checkpoint(checkpoint)
         try:
@@ -168,6 +177,7 @@ class SparkJob:
     def _write(self, spark: Any, shards: int, trigger: str | None, moving: str = "") -> Any:
         """The query: source stages, levels of keyed stages, and the commit."""
         assert self._checkpoint is not None
+        self._enter(spark, moving)
         self._shipment = Shipment(
             stages=without_sinks(self._stages),
             staged=self._sinks.staged(),
@@ -189,13 +199,23 @@ class SparkJob:
             moving=moving,
             moved=self._checkpoint.moved,
             start=self._checkpoint.start,
+            gate="" if self._place is None else self._place.address,
         )
         address = send(self._shipment, self._checkpoint.plans)
         session = (self._frames.own_session if self._frames else own_session)(spark, shards)
         messages = all_letters(session, self._shipment, self._frames, address)
         if self._commits is not None:  # of a query before this one
             self._commits.close()
-        self._commits = Commits(self._shipment, self._checkpoint, self._sinks, self._counts)
+        turn = nullcontext if self._place is None else partial(self._place.batch, self.progress)
+        self._commits = Commits(self._shipment, self._checkpoint, self._sinks, self._counts, turn)
+        pool = (
+            nullcontext() if self._place is None else in_pool(spark.sparkContext, self._place.pool)
+        )
+        with pool:
+            return self._query_over(messages, trigger)
+
+    def _query_over(self, messages: Any, trigger: str | None) -> Any:
+        assert self._checkpoint is not None and self._commits is not None
         if self._frames.are_one_batch:
             return BatchQuery(messages, self._commits)
         writer = messages.writeStream.outputMode("append").foreachBatch(self._commits)
@@ -205,6 +225,20 @@ class SparkJob:
             writer = writer.trigger(processingTime=trigger)
         return writer.option("checkpointLocation", str(self._checkpoint.spark)).start()
 
+    def _enter(self, spark: Any, moving: str) -> None:
+        """Have a place at the gate, for the query that is about to begin."""
+        self._leave()
+        if self._gate is not None and not moving:
+            sources = ", ".join(node.name for node in self._sources)
+            name = f"{sources} → {', '.join(self._sink_names)}"
+            cores = spark.sparkContext.defaultParallelism
+            self._place = self._gate.enter(name, self._priority, cores)
+
+    def _leave(self) -> None:
+        if self._place is not None:
+            self._place.leave()
+            self._place = None
+
     # ---- the outside ---------------------------------------------------------------------------
 
     def explain(self) -> str:
@@ -213,6 +247,8 @@ class SparkJob:
         if self._left_alone:
             lines = ["", "Left as they are in your session", *self._left_alone]
             said += "\n".join(["", *lines])
+        if self._gate is not None:
+            said += f"\n\ngate: {self._gate.said()}"
         return said
 
     def progress(self) -> SparkProgress:
@@ -238,6 +274,13 @@ class SparkJob:
     def latency(self) -> dict[str, Any]:
         """Nothing: Spark runs batches, and how long they take is in `progress`."""
         return {}
+
+    def profile(self) -> NoReturn:
+        """Not here: what tasks take on a cluster is not what operators cost on one machine."""
+        raise SparkError(
+            'engine="spark" has no profile of operators\n'
+            '  fix: run the pipeline with engine="node" for a while'
+        )
 
     def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
         """Read no more; what was planned is finished and committed. drain=False: as `cancel`.
@@ -402,12 +445,14 @@ class SparkJob:
         raise of_spark(error) from None
 
     def _stop_query(self) -> None:
+        self._leave()  # its planner may wait there
         with suppress(Exception):  # it is over in any case
             self._query.stop()
 
     def _close(self, status: str) -> None:
         if self._query is not None and self._query.isActive:
             self._stop_query()
+        self._leave()
         self.status = status
         self._ended = time.perf_counter()
         self._sinks.close()

@@ -25,7 +25,7 @@ from .batches import may_try_again
 from .errors import carry
 from .moving import merged, read_parts, write_part
 from .running import StageTask
-from .shipment import Shipment, sender_of_shard
+from .shipment import MOST_KEPT, Shipment, sender_of_shard
 from .source import PASSING
 from .states import SIZE, Saved, ShardState
 from .wire import DRIVER, ERROR, METRICS, MOVE, ROWS, Message, by_sender, unpack
@@ -169,10 +169,11 @@ class KeyedLevel:
 
 
 def _keep(key: tuple[str, int, int], token: str, stage: Stage) -> None:
-    """Hold a stage for the next batch; those of other jobs, and the oldest, go."""
-    for other in [k for k in _cached if k[0] != key[0]]:
-        _cached.pop(other)[1].close()
+    """Hold a stage for the next batch; those of jobs that ran long ago, and the oldest, go."""
     _cached[key] = token, stage
+    recent = list(dict.fromkeys(job for job, _, _ in reversed(list(_cached))))[:MOST_KEPT]
+    for other in [k for k in list(_cached) if k[0] not in recent]:
+        _cached.pop(other)[1].close()
     _sizes[key] = _state_bytes(stage)
     for gone in [k for k in _sizes if k not in _cached]:
         del _sizes[gone]

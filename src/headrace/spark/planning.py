@@ -27,9 +27,11 @@ from headrace.plan.errors import Unreachable
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import Source
 
+from .backlog import Backlog
 from .batch_size import BatchSize
 from .files import read_sealed, write_sealed
 from .idling import Idling
+from .permits import Permits
 from .reported_times import told
 from .shipment import Shipment
 
@@ -120,10 +122,14 @@ class Planner:
         self._shipment = shipment
         self._size = BatchSize(shipment.batch_rows, shipment.most_rows or shipment.batch_rows)
         self._batch_rows = self._planned_rows = 0  # of the batch that is being planned
+        self._is_cut = False  # are there more rows than it may have?
         self._idling = Idling(shipment)
         self._latest: dict[str, dict[str, int]] = {}
         self._unreachable_since: float | None = None
         self._readers: dict[tuple[str, str], tuple[Any, Reader]] = {}  # and where they stand
+        self._permits = Permits(shipment.gate, self._is_stopped) if shipment.gate else None
+        self._backlog = Backlog()
+        self._seen: dict[tuple[str, str], _Ahead] = {}  # who went ahead before it was planned
 
     def next_offset(self, start: Offset) -> Offset:
         """The end of the next micro-batch; `start` itself if there is nothing to read.
@@ -139,23 +145,31 @@ class Planner:
             if now - self._unreachable_since > PATIENCE:
                 raise
             return start
+        finally:
+            if self._permits is not None:
+                self._permits.give_back()  # where no batch was planned
         self._unreachable_since = None
         return found
+
+    def _is_stopped(self) -> bool:
+        return os.path.exists(self._shipment.stop_file)
 
     def _next_offset(self, start: Offset) -> Offset:
         moving = self._shipment.moving
         if moving and start.get("moved") != moving:
             return {"batch": start["batch"] + 1, "sources": self._places(start), "moved": moving}
-        if moving or os.path.exists(self._shipment.stop_file):
+        if moving or self._is_stopped():
             return start
         sources = self._places(start)
-        self._batch_rows, self._planned_rows = self._size.next(), 0
+        self._batch_rows, self._planned_rows, self._is_cut = self._size.next(), 0, False
         active = [
             (name, channel)
             for name, found in sources.items()
             for channel, place in found.items()
             if not place["ended"]
         ]
+        if self._permits is not None and not self._is_allowed(self._permits, sources, active):
+            return start
         before = {name: dict(found) for name, found in sources.items()}
         moved: set[tuple[str, str]] = set()
         for name, channel in active:
@@ -170,7 +184,54 @@ class Planner:
         if not moved and not lifted:
             return start
         self._size.planned(self._planned_rows)
+        self._backlog.take(self._planned_rows, self._is_cut)
+        if self._permits is not None:
+            self._permits.used()
         return {"batch": start["batch"] + 1, "sources": sources}
+
+    def _is_allowed(
+        self,
+        permits: Permits,
+        sources: Mapping[str, Mapping[str, Place]],
+        active: list[tuple[str, str]],
+    ) -> bool:
+        """Where rows wait, wait until a batch may begin; False: nothing more is to be read.
+
+        A batch without rows, for times and ends alone, asks when Spark hands it over.
+        """
+        waiting = 0
+        for name, channel in active:
+            wait = 0.0 if waiting else WAIT_SECONDS / len(active)
+            waiting += self._rows_ahead(name, channel, sources[name][channel]["position"], wait)
+        if not waiting:
+            return True
+        self._backlog.see(waiting)
+        permit = permits.ask(self._backlog.rows, self._backlog.waited())
+        if permit is None:
+            return False
+        self._latest.clear()  # more may have come meanwhile
+        if permit.rows is not None:
+            most = self._shipment.most_rows or self._shipment.batch_rows
+            self._batch_rows = min(most, permit.rows)
+        return True
+
+    def _rows_ahead(self, name: str, channel: str, position: Any, wait: float) -> int:
+        """Rows of a channel that are not planned yet. Where they can only be read and not counted,
+        one stands for all."""
+        latest = self.latest(name, channel)
+        if latest is not None:
+            return max(0, latest - position)
+        ahead = self._ahead(name, channel, position, wait)
+        came = bool(ahead.rows) or ahead.ended or ahead.go_on(1)
+        self._seen[name, channel] = ahead
+        return int(came)
+
+    def _ahead(self, name: str, channel: str, position: Any, wait: float) -> _Ahead:
+        """Who goes ahead in a channel from a position on, and may have begun already."""
+        known = self._seen.pop((name, channel), None)
+        if known is not None and known.start == position:
+            return known
+        return _Ahead(self, name, channel, position, wait)
 
     def _places(self, start: Offset) -> dict[str, dict[str, Place]]:
         """All channels where they stand, those that are new included; their times are known."""
@@ -194,7 +255,7 @@ class Planner:
         known = knows_times(node)
         budget = max(1, self._batch_rows // active)
         tasks = max(1, shipment.tasks // active) if known else 1
-        ahead = _Ahead(self, name, channel, before["position"], wait)
+        ahead = self._ahead(name, channel, before["position"], wait)
         splits: list[Any] = []
         # Rows that come all the time, but slowly, must not be waited for until they are many.
         until = time.monotonic() + PLAN_SECONDS / active
@@ -209,6 +270,7 @@ class Planner:
         if ahead.position == before["position"] and not ahead.ended:
             return None
         self._planned_rows += ahead.rows
+        self._is_cut |= ahead.rows >= budget
         if splits and splits[-1] == ahead.position:
             splits.pop()  # nothing lies behind it
 
@@ -259,6 +321,8 @@ class Planner:
         for _, reader in self._readers.values():
             reader.close()
         self._readers.clear()
+        if self._permits is not None:
+            self._permits.close()
 
 
 class _Ahead:
@@ -269,7 +333,8 @@ class _Ahead:
     ) -> None:
         self._planner, self._where = planner, (name, channel)
         self._latest = planner.latest(name, channel)
-        self.position, self.rows, self.ended = position, 0, False
+        self.start = self.position = position
+        self.rows, self.ended = 0, False
         self._wait = wait
 
     def go_on(self, most: int) -> bool:

@@ -14,6 +14,7 @@ from .cluster_secret import SECRET, SETTINGS, secret_of
 from .errors import SparkError
 from .java import NoJava, find_java, use_java
 from .package import is_local, ship
+from .pools import FAIR, MODE, pool_settings
 from .temporary import folder_of_process
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ FIXED = {
         "60s",
         "on a machine with much to do, Python workers may be given up too early",
     ),
+    MODE: (FAIR, "tasks of important queries at a gate wait for those of others"),
 }
 # Of a session; ours is a new one of the user's context, so that theirs stays as it is.
 RUNNING = {
@@ -89,7 +91,7 @@ def _opened(master: str | None, session: Any) -> SparkSession:
     check_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     chosen = with_retries(master or "local[*]")
-    settings, secret = dict(STARTING), None
+    settings, secret = STARTING | pool_settings(), None
     if is_local(chosen):
         settings |= {"spark.python.daemon.module": DAEMON, **HERE}
         if options := java_options():

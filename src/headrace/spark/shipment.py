@@ -56,6 +56,7 @@ class Shipment:
     moving: str = ""  # the folder into which shards leave their state; nothing is read
     moved: str = ""  # the folder with the state of the generation before
     start: dict[str, Any] | None = None  # the offset to begin with, if not at the beginning
+    gate: str = ""  # where the planner asks before each batch; empty: nowhere
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @cached_property
@@ -221,7 +222,7 @@ def forget(folder: Path) -> None:
 
 
 FILE_MODULE = "__headrace_file__"  # the module of a file that `headrace run` runs
-MOST_KEPT = 4  # jobs that a process keeps in memory
+MOST_KEPT = 16  # jobs that a process keeps in memory: those of a session run in turns
 _received: dict[str, Shipment] = {}
 
 

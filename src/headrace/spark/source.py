@@ -26,7 +26,7 @@ from headrace.plan.planner import StagePlan
 from .batches import batch_of_task, may_try_again
 from .errors import FromPlanner, carry
 from .planning import Offset, Planner, first_offset, knows_times, unpaced
-from .shipment import Address, Shipment, receive, sender_of_channel
+from .shipment import MOST_KEPT, Address, Shipment, receive, sender_of_channel
 from .wire import (
     DRIVER,
     ERROR,
@@ -297,9 +297,10 @@ def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
     else:
         stage = Stage(plan, capacity=shipment.capacity, compiled=shipment.compiled)
         if key not in _beginnings:
-            for known in [k for k in _beginnings if k[0] != shipment.token]:
-                _forget(known)
             _beginnings[key] = stage.snapshot().to_bytes()
+            jobs = list(dict.fromkeys(token for token, _ in _beginnings))
+            for known in [k for k in _beginnings if k[0] in jobs[:-MOST_KEPT]]:
+                _forget(known)
     for source in stage.inputs.values():
         source.channels.clear()
     stage.restore(Snapshot.from_bytes(_beginnings[key]))
@@ -319,7 +320,7 @@ def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
 
 
 def _forget(key: tuple[str, int]) -> None:
-    """Another job has begun: let go of the stages of the one before."""
+    """Many jobs have begun since: let go of the stages of one."""
     _beginnings.pop(key)
     for stage in _idle_stages.pop(key, ()):
         stage.close()

@@ -32,7 +32,7 @@ from .clock import FOREVER
 from .drive import Driver
 from .input import Input
 from .snapshot import KernelState, Snapshot, new_token
-from .task import CONSUMED, MAIN
+from .task import CONSUMED, LATE, MAIN
 from .units import BatchesUnit, KernelUnit, OutputUnit, Unit
 from .wiring import Wiring
 
@@ -191,6 +191,17 @@ class Stage:
     def units(self) -> Sequence[Unit]:
         """Its units, inputs first."""
         return self._units
+
+    def senders(self) -> dict[str, dict[int, list[str]]]:
+        """For every unit the names of those whose rows it reads, by their output."""
+        found: dict[str, dict[int, list[str]]] = {
+            unit.name: {MAIN: [], LATE: []} for unit in self._units
+        }
+        for unit in self._units:
+            for output, readers in unit.readers.items():
+                for reader, _ in readers:
+                    found[reader.name][output].append(unit.name)
+        return found
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every unit: rows in and out, late rows, blocks, seconds, size of its state."""

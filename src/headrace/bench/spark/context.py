@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace.bench.figure import Skipped
 from headrace.bench.report import Bench
+from headrace.spark.pools import pool_settings
 from headrace.spark.session import DAEMON, STARTING, check_java
 
 from .data import Files
@@ -110,6 +111,7 @@ def start_session(jars: Sequence[str] = ()) -> Any:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("headrace bench")
     settings = {**STARTING, "spark.python.daemon.module": DAEMON, "spark.driver.memory": MEMORY}
+    settings |= pool_settings()
     if jars:
         settings["spark.jars"] = ",".join(jars)
     for name, value in settings.items():

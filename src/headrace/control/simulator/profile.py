@@ -7,8 +7,8 @@ fields of `Operator` (only `name` and `cost` are needed), `inputs` names the ope
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,41 @@ class Profile:
         _ = profile.graph.order  # refuses cycles
         return profile
 
+    @classmethod
+    def together(cls, profiles: Sequence[Profile]) -> Profile:
+        """Queries that run beside each other: their operators get numbers before their names.
+
+        >>> one = Profile.of([Operator("rows", 1e-7)])
+        >>> [(o.name, o.query) for o in Profile.together([one, one]).operators]
+        [('0.rows', 0), ('1.rows', 1)]
+        """
+        made: list[Operator] = []
+        for profile in profiles:
+            first = max((operator.query for operator in made), default=-1) + 1
+            for operator in profile.operators:
+                query = first + operator.query
+                inputs = tuple(f"{first}.{name}" for name in operator.inputs)
+                name = f"{first}.{operator.name}"
+                made.append(replace(operator, name=name, inputs=inputs, query=query))
+        return cls.of(made)
+
+    def with_priorities(self, priorities: Sequence[float]) -> Profile:
+        """The same with other priorities, one for each query.
+
+        >>> Profile.of([Operator("rows", 1e-7)]).with_priorities([2]).operators[0].user_priority
+        2
+        """
+        queries = sorted({operator.query for operator in self.operators})
+        if len(queries) != len(priorities):
+            raise ControlError(f"{len(queries)} queries, but {len(priorities)} priorities")
+        given = dict(zip(queries, priorities, strict=True))
+        return Profile(
+            tuple(
+                replace(o, user_priority=given[o.query], query_class=int(given[o.query]))
+                for o in self.operators
+            )
+        )
+
     @property
     def graph(self) -> Graph:
         """The topology."""
@@ -141,6 +176,10 @@ class Profile:
         if not isinstance(given.get("operators"), list):
             raise ControlError('a profile has a list "operators"')
         return cls.of(_operator(each) for each in given["operators"])
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, for `headrace simulate --profile`."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Profile:

@@ -1,0 +1,80 @@
+"""What the simulator has to know of a query: its operators, as they stood in a run.
+
+Merges and gatherings, which only bring copies together, are left out: their readers read what is
+before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from headrace.control.simulator.measured import MANY, Measured
+from headrace.plan.fusion import is_stateless
+from headrace.stage.store import GROUPS
+from headrace.stage.task import MAIN
+
+from .building import RING
+from .graph import Operator
+from .unit import BATCHES, KERNEL, SINK, SOURCE
+
+COUNTED = (SOURCE, KERNEL, BATCHES, SINK)  # what `metrics` has
+TIMES = ("seconds", "starved", "blocked")  # all that a unit can do
+
+
+def measured(
+    operators: Iterable[Operator], metrics: Mapping[str, Mapping[str, Any]], capacity: int
+) -> Iterator[Measured]:
+    """Each operator once, however many copies it has. capacity: rows in a block."""
+    copies: dict[str, list[Operator]] = {}
+    for operator in operators:
+        if operator.kind in COUNTED:
+            for name in operator.inputs or (operator.name,):
+                copies.setdefault(name, []).append(operator)
+    for name, (operator, *others) in copies.items():
+        counted = metrics[name]
+        beside = sum(metrics[each]["rows_in"] for each in operator.inputs)  # that one unit reads
+        part = counted["rows_in"] / beside if beside else 1.0
+        inputs, late = _senders(operator) if operator.kind != SOURCE else ([], [])
+        yield Measured(
+            name,
+            tuple(inputs),
+            counted["rows_in"],
+            counted["rows_out"],
+            counted["seconds"] * part,
+            parallelism=_parallelism(operator),
+            capacity=RING * capacity,
+            state_bytes=counted.get("state_bytes", 0),
+            late=counted["late_rows"],
+            late_inputs=tuple(late),
+            lasted=sum(counted[what] for what in TIMES) / (1 + len(others)),
+            waited=counted["starved"] / (1 + len(others)),
+        )
+
+
+def _senders(reader: Operator) -> tuple[list[str], list[str]]:
+    """The names of those whose rows it reads, and of those whose late rows."""
+    inputs: dict[str, None] = {}
+    late: dict[str, None] = {}
+    for sender in reader.senders:
+        if sender.kind not in COUNTED:
+            some, others = _senders(sender)
+            inputs |= dict.fromkeys(some)
+            late |= dict.fromkeys(others)
+            continue
+        names = list(sender.inputs) or [sender.name] * len(sender.outs)
+        for place, out in enumerate(sender.outs):
+            if reader in out.readers:
+                is_late = sender.kind != SOURCE and place != MAIN
+                (late if is_late else inputs)[names[place]] = None
+    return list(inputs), list(late)
+
+
+def _parallelism(operator: Operator) -> int:
+    """As many runs at once as there may be, with any number of workers."""
+    if operator.groups is not None:
+        return GROUPS
+    if operator.kind == SOURCE or operator.replica is not None:
+        return MANY
+    stateless = operator.kernel_unit is not None and is_stateless(operator.kernel_unit.chain.nodes)
+    return MANY if stateless else 1
