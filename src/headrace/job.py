@@ -22,7 +22,9 @@ from .options import (
     ENGINES,
     OptionError,
     check_options,
+    check_spark_orders,
     chosen_bytes,
+    chosen_ordering,
     chosen_policy,
     chosen_priority,
     chosen_workers,
@@ -43,7 +45,13 @@ if TYPE_CHECKING:
 NODE_CAPACITY = 16_384  # rows in a block of the node engine
 
 
-def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True) -> Plan:
+def planned(
+    outputs: Sequence[Output],
+    *,
+    fuse: str = "auto",
+    prune: bool = True,
+    ordering: str | None = None,
+) -> Plan:
     """The plan of some outputs, checked."""
     nodes: list[Node] = []
     for output in outputs:
@@ -62,7 +70,7 @@ def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True
             site=caller_site(),
             fix="hr.run(stream.write.console())",
         )
-    return plan(nodes, fuse=fuse, prune=prune)
+    return plan(nodes, fuse=fuse, prune=prune, ordering=chosen_ordering(ordering))
 
 
 def explain(
@@ -71,6 +79,7 @@ def explain(
     shards: int | None = None,
     fuse: str = "auto",
     prune: bool = True,
+    ordering: str | None = None,
 ) -> str:
     """What `run` would do with the same arguments, as text; nothing is started.
 
@@ -81,7 +90,7 @@ def explain(
     """
     engine = engine_named(engine)
     check_options(engine, shards=shards)
-    made = planned(outputs, fuse=fuse, prune=prune)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     if engine != "spark":
         return explain_plan(made, owned=engine == "node")
     from .spark import explain_on_spark
@@ -115,6 +124,7 @@ def run(
     engine: str | None = None,
     workers: int | str | None = None,
     memory: int | str | None = None,
+    ordering: str | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -147,6 +157,9 @@ def run(
             named, the environment variable HEADRACE_ENGINE says it, or it is "spark".
         workers: On the node engine, how many threads; by default one per core. "auto": as many of
             these run as are worth it, by the rows that they read (docs/scheduling.md).
+        ordering: In which order sinks see rows, unless their stream says it (`with_ordering`):
+            "total" (as one worker gives them), "key" (those of each key so) or "none". Without it,
+            total, and on Spark what `explain` says; what Spark cannot give is an error.
         memory: On the node engine, the most bytes of all blocks and state, or a text: "2 GiB".
         master: On Spark, the cluster, e.g. "spark://host:7077"; by default all cores here.
         checkpoint: On Spark, the folder to go on from after a failure.
@@ -170,7 +183,7 @@ def run(
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority,
     )  # fmt: skip
-    made = planned(outputs, fuse=fuse, prune=prune)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     try:
         if options.engine == "spark":
             return options.on_spark(made).finish(seconds, watch)
@@ -218,6 +231,7 @@ class _Options:
 
     def on_spark(self, made: Plan) -> SparkJob:
         """A plan on Spark, which has begun."""
+        check_spark_orders(made)
         from .spark import start as start_on_spark
 
         return start_on_spark(made, capacity=self._capacity, compiled=self._compiled, **self._given)
@@ -239,6 +253,7 @@ def start(
     engine: str | None = "node",
     workers: int | str | None = None,
     memory: int | str | None = None,
+    ordering: str | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -265,7 +280,7 @@ def start(
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority,
     )  # fmt: skip
-    made = planned(outputs, fuse=fuse, prune=prune)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     if options.engine == "spark":
         return options.on_spark(made).drive_in_background(seconds, watch)
     return Job(made, options.execution(made), seconds, watch).start()
@@ -373,12 +388,13 @@ class Engine:
         memory: int | str | None = None,
         idle: Any = None,
         priority: Any = None,
+        ordering: str | None = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
         memory: a budget for its blocks and state. The others are those of `run`.
         """
-        made = planned(outputs, fuse=fuse, prune=prune)
+        made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
         _check_capacity(capacity)
         execution = self._engine.query(
             made,

@@ -18,6 +18,9 @@ from .control.policies import POLICIES, make_policy
 from .plan.durations import parse_duration
 from .plan.errors import HeadraceError
 from .plan.expression_types import ExpressionError
+from .plan.nodes import NONE, ORDERINGS, Sink
+from .plan.planner import Plan
+from .plan.rewrites.orders import ALL, promised, said_order
 
 AUTO = "auto"
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b?|b)?", re.IGNORECASE)
@@ -151,6 +154,37 @@ def idle_microseconds(idle: Any) -> int | None:
             f'idle={idle!r}: this is not a duration\n  fix: give one, as in idle="30s"'
         )
     return patience
+
+
+def chosen_ordering(ordering: Any) -> str:
+    """The value of `ordering=`: one of the orders, or "" where none is asked for.
+
+    >>> chosen_ordering("none")
+    'none'
+    >>> chosen_ordering("some")
+    Traceback (most recent call last):
+    headrace.options.OptionError: ordering='some': there is no such order
+      fix: one of total, key, none
+    """
+    if ordering is None or ordering in ORDERINGS:
+        return ordering or ""
+    raise OptionError(
+        f"ordering={ordering!r}: there is no such order\n  fix: one of {', '.join(ORDERINGS)}"
+    )
+
+
+def check_spark_orders(plan: Plan) -> None:
+    """An order that was asked for, and that Spark does not give, is an OptionError."""
+    given = plan.orders_on_spark()
+    for sink in plan.optimized:
+        if isinstance(sink, Sink) and sink.ordering and sink.ordering != NONE:
+            asked, order = promised(sink), given[sink.name]
+            if order is None or not order <= (asked or ALL):
+                raise OptionError(
+                    f'ordering="{sink.ordering}": on Spark {sink.name} sees rows '
+                    f"{said_order(order)}\n"
+                    '  fix: ask for less, or use engine="node"'
+                )
 
 
 def chosen_policy(

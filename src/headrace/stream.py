@@ -407,6 +407,18 @@ class Stream(Combined):
         """
         return Stream(build_keyed.key_by(self._node, columns, name))
 
+    def with_ordering(self, ordering: str, *, name: str | None = None) -> Stream:
+        """Declare in which order sinks behind it see the rows: a weaker order may be faster.
+
+        "total": as one worker would give them. "key": those of each key so. "none": any order.
+        Operators with state see the rows of a key in order in any case, so which rows there are
+        does not depend on it. `hr.run(..., ordering=...)` says it for streams that do not.
+
+        >>> example(user=str, n=int).key_by("user").with_ordering("key")
+        Stream(user: string, n: int64; key user)
+        """
+        return Stream(build_keyed.with_ordering(self._node, ordering, name))
+
     def with_watermark(
         self, column: str, bound: Length, *, latest: Any = None, name: str | None = None
     ) -> Stream:

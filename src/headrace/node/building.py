@@ -45,6 +45,7 @@ from .unit import (
     HOSTED,
     KERNEL,
     MERGE,
+    MIX,
     READER,
     SINK,
     SOURCE,
@@ -154,7 +155,7 @@ class Building:
             given = GivenRows.allocate()
             self._kept.append(given)
             run.task = given.address
-        elif operator.kind == MERGE:
+        elif operator.kind in (MERGE, MIX):
             self._merge(operator)
         elif operator.kind == GATHER:
             self._gather(operator)

@@ -19,6 +19,8 @@ import numpy as np
 from headrace.plan.fusion import is_stateless
 from headrace.plan.nodes import Node, Sink, Source
 from headrace.plan.planner import Plan, StagePlan
+from headrace.plan.rewrites.orders import is_mixed
+from headrace.plan.rewrites.owners import is_collected
 from headrace.stage.blocks.layout import Layout
 from headrace.stage.input import Input
 from headrace.stage.kernel import Kernel
@@ -28,7 +30,7 @@ from headrace.stage.units import BatchesUnit, KernelUnit, OutputUnit
 from headrace.stage.units import Unit as StageUnit
 from headrace.stage.wiring import Wiring
 
-from .unit import BATCHES, GATHER, KERNEL, MERGE, PASS, READER, SINK, SOURCE
+from .unit import BATCHES, COLLECT, GATHER, KERNEL, MERGE, MIX, PASS, READER, SINK, SOURCE
 
 
 @dataclass(eq=False)
@@ -142,9 +144,12 @@ class Graph:
                     )
         for root in stage.roots:
             if replicated:
-                self._merges[root.name] = self._add(
-                    None, Operator(MERGE, root.name, stage.number, [Out(None)])
-                )
+                kind = MIX if is_mixed(root) else MERGE
+                operator = Operator(kind, root.name, stage.number, [Out(None)])
+                self._merges[root.name] = self._add(None, operator)
+            elif stage.is_owned and is_collected(root):
+                operator = Operator(COLLECT, root.name, stage.number, [Out(None)])
+                self._merges[root.name] = self._add(None, operator)
             elif stage.is_owned:
                 layout = Layout.of(root.schema)
                 operator = Operator(GATHER, root.name, stage.number, [Out(layout)], root=root)

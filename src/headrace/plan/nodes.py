@@ -28,6 +28,10 @@ COUNTED = f"{HIDDEN_PREFIX}rows"  # of a key since it began anew
 HIDDEN = (WATERMARK, TIME, KEY_HASH, PLACE, PANE)
 
 
+# In which order a sink sees rows: as one worker would give them, those of each key so, or any.
+TOTAL, KEY, NONE = ORDERINGS = ("total", "key", "none")
+
+
 class OperatorClass(enum.Enum):
     """How far an operator can be parallel (Ordered, section 2)."""
 
@@ -231,6 +235,17 @@ class Watermark(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Ordered(Node):
+    """Declares in which order sinks behind it see rows; moves nothing by itself (`orders`)."""
+
+    ordering: str = TOTAL
+    kind: ClassVar[str] = "ordering"
+
+    def detail(self) -> str:
+        return self.ordering
+
+
+@dataclass(frozen=True, eq=False)
 class OnTime(Node):
     """Rows in panes of windows that are open by the watermark they carry; others are late rows."""
 
@@ -337,10 +352,12 @@ class Exchange(Node):
 
     owned: the stage behind it has a copy for each owner of key groups. order: what the copies of
     the stage before it give is brought together by these columns; without any, by place.
+    unordered: whoever reads it may have its rows in any order.
     """
 
     owned: bool = False
     order: tuple[str, ...] = ()
+    unordered: bool = False
     kind: ClassVar[str] = "exchange"
 
     def detail(self) -> str:
@@ -361,9 +378,13 @@ class Received(Node):
 
 @dataclass(frozen=True, eq=False)
 class Sink(Node):
-    """Rows leave to a connector (`plan.connector.Sink`)."""
+    """Rows leave to a connector (`plan.connector.Sink`).
+
+    ordering: the order that was asked for; "": none was, so it is what the engine gives.
+    """
 
     connector: Any = None
+    ordering: str = ""
     kind: ClassVar[str] = "sink"
 
     def detail(self) -> str:
