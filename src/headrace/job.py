@@ -27,6 +27,7 @@ from .options import (
     chosen_ordering,
     chosen_policy,
     chosen_priority,
+    chosen_reorder,
     chosen_workers,
     honoured,
     idle_microseconds,
@@ -134,6 +135,7 @@ def run(
     idle: Any = None,
     policy: Any = None,
     priority: Any = None,
+    reorder: str | None = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -175,13 +177,15 @@ def run(
             a `headrace.control.Policy` (docs/scheduling.md).
         priority: On the node engine, what policies are told about the query: "normal", "high" or a
             number. Without a policy, queries with more of it come first.
+        reorder: On the node engine, how the rows of an operator that several workers share are put
+            in order: "non-blocking" (Ordered, fig. 4) or, to compare with, "lock" (fig. 2).
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle, policy=policy, priority=priority,
+        trigger=trigger, idle=idle, policy=policy, priority=priority, reorder=reorder,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     try:
@@ -213,6 +217,7 @@ class _Options:
         if "policy" in self._given:
             self._given["policy"] = chosen_policy(self._given["policy"])
             self._given["priority"] = chosen_priority(self._given["priority"])
+            self._given["reorder"] = chosen_reorder(self._given["reorder"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
     def execution(self, made: Plan) -> Execution:
@@ -263,6 +268,7 @@ def start(
     idle: Any = None,
     policy: Any = None,
     priority: Any = None,
+    reorder: str | None = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -278,7 +284,7 @@ def start(
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle, policy=policy, priority=priority,
+        trigger=trigger, idle=idle, policy=policy, priority=priority, reorder=reorder,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     if options.engine == "spark":
@@ -389,6 +395,7 @@ class Engine:
         idle: Any = None,
         priority: Any = None,
         ordering: str | None = None,
+        reorder: str | None = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
@@ -402,6 +409,7 @@ class Engine:
             chosen_bytes(memory),
             idle_microseconds(idle),
             chosen_priority(priority),
+            chosen_reorder(reorder),
         )
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed

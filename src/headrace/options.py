@@ -26,6 +26,7 @@ AUTO = "auto"
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b?|b)?", re.IGNORECASE)
 ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
+REORDERS = ("non-blocking", "lock")  # Ordered, figs. 4 and 2
 PRIORITIES = {"normal": 0.0, "high": 1.0}
 
 
@@ -45,6 +46,7 @@ _SHARDS = "the owners of keys are as many as workers here; leave it out"
 _BATCHES = "there are no micro-batches here; capacity= says how many rows a block has"
 _TRIGGER = "rows are worked on as they come here; leave it out"
 _POLICY = 'engine="node" takes policies'
+_REORDER = 'no two workers share an operator here; engine="node" knows reorder='
 _NO_SPARK = 'there is no Spark here; leave it out, or use engine="spark"'
 
 OPTIONS = {
@@ -64,6 +66,7 @@ OPTIONS = {
     ),
     "policy": Option(("node",), {"thread": _POLICY, "spark": _POLICY}),
     "priority": Option(("node",), {"thread": _POLICY, "spark": _POLICY}),
+    "reorder": Option(("node",), {"thread": _REORDER, "spark": _REORDER}),
     "idle": Option(
         ("node", "spark"),
         {"thread": 'windows wait for all channels here; engine="node" knows idle='},
@@ -185,6 +188,19 @@ def check_spark_orders(plan: Plan) -> None:
                     f"{said_order(order)}\n"
                     '  fix: ask for less, or use engine="node"'
                 )
+
+
+def chosen_reorder(reorder: Any) -> str:
+    """The value of `reorder=`: one of the schemes; by default the first.
+
+    >>> chosen_reorder(None), chosen_reorder("lock")
+    ('non-blocking', 'lock')
+    """
+    if reorder is None or reorder in REORDERS:
+        return reorder or REORDERS[0]
+    raise OptionError(
+        f"reorder={reorder!r}: there is no such scheme\n  fix: one of {', '.join(REORDERS)}"
+    )
 
 
 def chosen_policy(

@@ -14,6 +14,7 @@ import headrace as hr
 from headrace import col
 from headrace.node import engine
 from headrace.node.mode import Mode
+from headrace.options import REORDERS
 from headrace.plan.nodes import ORDERINGS
 from headrace.stage.memory.calls import call
 
@@ -84,14 +85,16 @@ STATEFUL = (_processed, _summed, _limited)
 
 def random_stream(choose):
     """A chain of random operators, and the key that its sink has."""
-    stream = skewed(choose, choose.number(1, 24))
+    multiplied = choose.chance(50)
+    stream = skewed(choose, choose.number(1, 10 if multiplied else 40))
     if choose.chance(50):  # behind an exchange, in the order of windows and keys
         windows = stream.key_by("n", "k", "s").window(hr.tumbling(10))
         stream = windows.agg(c=hr.count()).drop("c", "window_start")
     else:
         stream = stream.drop("t")
     steps = [choose.pick((*STATELESS, *STATEFUL)) for _ in range(choose.number(1, 4))]
-    steps.insert(choose.number(0, len(steps)), choose.pick([_multiplied, _written]))
+    if multiplied:
+        steps.insert(choose.number(0, len(steps)), _multiplied)
     for step in steps:
         stream = step(stream)
     return stream.key_by(*choose.pick([("k",), ("s",), ("k", "s"), ("k", "s")]))
@@ -129,6 +132,7 @@ def compare(choose, *, compiled):
             ordering=choose.pick(ORDERINGS) if declared else ordering,
             capacity=choose.pick([1, 3, 64]) if not compiled else 64,
             fuse=choose.pick(["auto", "none"]),
+            reorder=choose.pick(REORDERS),
             compiled=compiled,
         )
         assert job.await_termination(SECONDS), "it does not end"

@@ -93,10 +93,12 @@ class Building:
         mode: Mode,
         latencies: tuple[Any, Any],
         markers: dict[str, Any],
+        locks: bool = False,
     ) -> None:
+        """locks: who sends what several workers give has a lock (`reorder.send_locked`)."""
         self.graph, self.memory, self._mode, self._blank = graph, memory, mode, blank
         self.query = QueryRecord.allocate()
-        self._latencies, self._markers = latencies, markers
+        self._latencies, self._markers, self._locks = latencies, markers, locks
         self._kept: list[Any] = []
         self._writers: dict[Any, _Writers] = {}
         self.pools: dict[int, BlockPool] = {}  # by address
@@ -193,6 +195,7 @@ class Building:
         work.front.edges, work.front.edge_count = first.unit.edges, first.unit.edge_count
         buffer = work.buffer
         buffer.size, buffer.output_count, buffer.unit = size, count, first.number
+        buffer.locks = self._locks
         buffer.ports = self._words([port.address for port in ports])
         buffer.outputs, buffer.rows = outputs.address, self._appended(first.outs)
         for mate, peer in zip(first.crew, [*first.crew[1:], first], strict=True):

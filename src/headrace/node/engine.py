@@ -323,11 +323,13 @@ class NodeEngine:
         budget: int | None = None,
         idle: int | None = None,
         priority: float | None = None,
+        reorder: str = "non-blocking",
     ) -> Query:
-        """A query for this engine; it begins when it is run. idle: in microseconds."""
+        """A query for this engine; it begins when it is run. idle: in microseconds. reorder: how
+        rows that several workers give are put in order (`options.REORDERS`)."""
         self.check()
         patience = None if idle is None else max(1, 1000 * idle)
-        return Query(self, plan, capacity, budget, patience, priority)
+        return Query(self, plan, capacity, budget, patience, priority, reorder == "lock")
 
     def refuse(self) -> None:
         """Take no more queries."""

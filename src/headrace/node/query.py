@@ -65,11 +65,14 @@ class Query:
         budget: int | None,
         idle: int | None = None,
         priority: float | None = None,
+        locks: bool = False,
     ) -> None:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
-        that brings nothing. priority: for policies; more is first."""
+        that brings nothing. priority: for policies; more is first. locks: who sends rows that
+        several workers give has a lock."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
         self.priority, self.scheduling = priority, engine.scheduling
+        self._locks = locks
         self._mode: Mode = engine.mode
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
@@ -156,6 +159,7 @@ class Query:
                 self._mode,
                 (self._latency, self._result_latency),
                 self._markers,
+                self._locks,
             )
         except BaseException:
             self._engine.give_numbers(numbers)

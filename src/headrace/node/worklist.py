@@ -23,6 +23,7 @@ from headrace.node.reorder import (
     in_window,
     place_of,
     send,
+    send_locked,
 )
 from headrace.node.running import at_rows, next_input, run_rows, start_rows
 from headrace.node.schedulers.hooks import COST_UNIT, ready
@@ -67,23 +68,50 @@ class Worklist:
 @compiled
 def run_shared(worker, unit):
     """A run of one of the units of an operator: as `run_kernel`, on its own slices."""
-    run, work = Run(unit.run), Worklist(unit.worklist)
+    buffer = Worklist(unit.worklist).buffer
+    return (
+        run_locked(worker, unit, buffer) if buffer.locks != 0 else run_freely(worker, unit, buffer)
+    )
+
+
+@compiled
+def run_freely(worker, unit, buffer):
+    """A run in which nobody waits for one who sends."""
     while True:
         if is_cancelled(unit):
             return FINISHED
-        if run.phase == NEXT:
-            answer = claim_slice(worker, unit, work)
-        elif run.phase == ROWS:
-            answer = run_rows(worker, unit)
-            if answer == HOST:
-                run.phase, answer = FAILING, GO_ON
-        elif run.phase == ENDING:
-            answer = end_slice(worker, unit)
-        else:
-            answer = fail_in_turn(run, work.buffer)
-        send(worker, work.buffer)
+        answer = work_on_slice(worker, unit)
+        send(worker, buffer)
         if answer != GO_ON:
             return answer
+
+
+@compiled
+def run_locked(worker, unit, buffer):
+    """A run in which who sends has a lock."""
+    while True:
+        if is_cancelled(unit):
+            return FINISHED
+        answer = work_on_slice(worker, unit)
+        send_locked(worker, buffer)
+        if answer != GO_ON:
+            return answer
+
+
+@compiled
+def work_on_slice(worker, unit):
+    """The next step: a claim, rows, the end of a slice, or its error."""
+    run, work = Run(unit.run), Worklist(unit.worklist)
+    if run.phase == NEXT:
+        return claim_slice(worker, unit, work)
+    if run.phase == ROWS:
+        answer = run_rows(worker, unit)
+        if answer == HOST:
+            run.phase, answer = FAILING, GO_ON
+        return answer
+    if run.phase == ENDING:
+        return end_slice(worker, unit)
+    return fail_in_turn(run, work.buffer)
 
 
 # ---- claims --------------------------------------------------------------------------------
