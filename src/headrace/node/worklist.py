@@ -69,9 +69,9 @@ class Worklist:
 def run_shared(worker, unit):
     """A run of one of the units of an operator: as `run_kernel`, on its own slices."""
     buffer = Worklist(unit.worklist).buffer
-    return (
-        run_locked(worker, unit, buffer) if buffer.locks != 0 else run_freely(worker, unit, buffer)
-    )
+    if buffer.locks != 0:
+        return run_locked(worker, unit, buffer)
+    return run_freely(worker, unit, buffer)
 
 
 @compiled
