@@ -324,18 +324,32 @@ class Stream(Combined):
         return Stream(made)
 
     def map_batches(
-        self, function: Callable[..., Any], *, schema: Any, name: str | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        schema: Any,
+        stateless: bool = False,
+        max_in_flight: int | None = None,
+        name: str | None = None,
     ) -> Stream:
         """Any Python over Arrow record batches: `function(batch)` gives a batch of `schema`.
 
-        It takes the GIL, so it warns; what can be compiled should be.
+        It takes the GIL, so it warns; what can be compiled should be. Results come in the order of
+        the rows, however many calls are under way.
+
+        stateless: what it gives for a batch depends on that batch alone. max_in_flight: on the node
+        engine, the most calls at a time, on threads of their own; by default one, or if it is
+        stateless one for each worker. Behind a source, each worker makes one call at least.
 
         >>> import warnings
         >>> with warnings.catch_warnings(record=True):
         ...     example(a=int).map_batches(lambda batch: batch, schema={"a": int})
         Stream(a: int64)
         """
-        return Stream(build_functions.map_batches(self._node, function, schema, name))
+        made = build_functions.map_batches(
+            self._node, function, schema, stateless, max_in_flight, name
+        )
+        return Stream(made)
 
     def map_async(
         self,

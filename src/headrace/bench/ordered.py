@@ -175,9 +175,7 @@ def _overhead(bench: Bench) -> dict[str, Found]:
 
 FIGURES = by_name(
     Figure("stateless", "10 µs a row behind an exchange, in order: 2 workers against 1", 1.8),
-    Figure(
-        "reorder", "non-blocking reordering against a lock (figs. 12, 13), at worst", 0.95
-    ),
+    Figure("reorder", "non-blocking reordering against a lock (figs. 12, 13), at worst", 0.95),
     Figure("reorder_slowed", "the same where sending is slow and rows pile up", 1.2),
     Figure("overhead", "Yahoo's rows to a sink, without windows: total order against none", 0.85),
 )

@@ -190,7 +190,7 @@ def run_sink(worker, unit):
             look_again(unit)
             return STARVED
         elif run.slice.kind == ROW_SLICE and run.slice.first < run.slice.last:
-            if wait_for_more(unit):
+            if wait_for_more(unit, run.slice):
                 return STARVED
             unit.rows_in += run.slice.last - run.slice.first
             run.phase, run.request = ROWS, WRITE

@@ -34,6 +34,7 @@ from .unit import (
     CALL,
     FAILED,
     FAILED_TIME,
+    FAILING,
     FINISH,
     KERNEL,
     MAIN,
@@ -263,7 +264,14 @@ class Query:
         """Let a user's function have the rows that it has come to; keep what it gives."""
         slice, batches = operator.run.slice, operator.batches
         assert batches is not None
-        rows = batches.called(to_arrow(self._view(slice.block), None, slice.first, slice.last))
+        try:
+            rows = batches.called(to_arrow(self._view(slice.block), None, slice.first, slice.last))
+        except Exception as error:
+            if not operator.crew:
+                raise
+            operator.error = error  # others may be under way that come before it
+            operator.run.phase, operator.run.request = FAILING, FAILED
+            return
         feed, users = Feed(batches.layout, rows), FeedUsers.allocate()
         users.count = 1
         given = GivenRows(operator.run.task)
@@ -296,7 +304,9 @@ class Query:
         return self._made.pools[NodeBlock(block).home].view(block)
 
     def _explain(self, operator: Operator) -> None:
-        """Raise the error of a row as the user should see it."""
+        """Raise the error of a row, or of a call, as the user should see it."""
+        if operator.error is not None:
+            raise operator.error
         if operator.kind == SOURCE:
             assert self._made is not None
             channel = SplitRecord(operator.run.task).channel

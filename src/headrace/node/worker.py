@@ -94,7 +94,7 @@ def run_unit(worker, unit):
     if unit.kind == READER:
         return run_reader(worker, unit)
     if unit.kind == BATCHES:
-        return run_batches(worker, unit)
+        return run_batches(worker, unit) if unit.worklist == 0 else run_shared(worker, unit)
     return run_sink(worker, unit)
 
 

@@ -337,9 +337,15 @@ class Late(Node):
 
 @dataclass(frozen=True, eq=False)
 class MapBatches(Node):
-    """Any Python over Arrow record batches; takes the GIL."""
+    """Any Python over Arrow record batches; takes the GIL.
+
+    stateless: what it gives for a batch depends on that batch alone. max_in_flight: the most calls
+    at a time; None: one, or if it is stateless as many as there are workers.
+    """
 
     function: Callable[..., Any] = None  # type: ignore[assignment]
+    stateless: bool = False
+    max_in_flight: int | None = None
     kind: ClassVar[str] = "map_batches"
 
     def detail(self) -> str:

@@ -124,7 +124,7 @@ def _needed_by(node: Node, needed: Order) -> Order:
         case Process() | Running():
             return _both([frozenset(node.key), needed])
         case MapBatches() if not isinstance(node, ArrowColumns):
-            return ALL  # it may count rows
+            return None if needed is None and node.stateless else ALL  # it may count rows
         case _ if needed is None:
             return None
         case Project():
