@@ -334,22 +334,18 @@ class Stream(Combined):
     ) -> Stream:
         """Any Python over Arrow record batches: `function(batch)` gives a batch of `schema`.
 
-        It takes the GIL, so it warns; what can be compiled should be. Results come in the order of
-        the rows, however many calls are under way.
-
-        stateless: what it gives for a batch depends on that batch alone. max_in_flight: on the node
-        engine, the most calls at a time, on threads of their own; by default one, or if it is
-        stateless one for each worker. Behind a source, each worker makes one call at least.
+        It takes the GIL, so it warns; what can be compiled should be. stateless: what it gives for
+        a batch depends on that batch alone. max_in_flight: on the node engine, the most calls at a
+        time, whose rows come in order; by default one, or if it is stateless one for each worker.
+        Behind a source, each worker makes one at least.
 
         >>> import warnings
         >>> with warnings.catch_warnings(record=True):
         ...     example(a=int).map_batches(lambda batch: batch, schema={"a": int})
         Stream(a: int64)
         """
-        made = build_functions.map_batches(
-            self._node, function, schema, stateless, max_in_flight, name
-        )
-        return Stream(made)
+        given = function, schema, stateless, max_in_flight, name
+        return Stream(build_functions.map_batches(self._node, *given))
 
     def map_async(
         self,
@@ -422,11 +418,9 @@ class Stream(Combined):
         return Stream(build_keyed.key_by(self._node, columns, name))
 
     def with_ordering(self, ordering: str, *, name: str | None = None) -> Stream:
-        """Declare in which order sinks behind it see the rows: a weaker order may be faster.
-
-        "total": as one worker would give them. "key": those of each key so. "none": any order.
-        Operators with state see the rows of a key in order in any case, so which rows there are
-        does not depend on it. `hr.run(..., ordering=...)` says it for streams that do not.
+        """Declare in which order sinks behind it see the rows: as one worker would give them
+        ("total"), those of each key so ("key"), or any ("none"), which may be faster. Which rows
+        there are does not depend on it. `hr.run(..., ordering=...)` says it for other streams.
 
         >>> example(user=str, n=int).key_by("user").with_ordering("key")
         Stream(user: string, n: int64; key user)
