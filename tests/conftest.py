@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from tests import counts
 
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=60)
-settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine
+settings.register_profile("ci", patient, derandomize=True, max_examples=60)
+settings.register_profile("soak", patient, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HEADRACE_PROFILE", "ci"))
 
 

@@ -11,6 +11,9 @@ from headrace.node.permits import (
     wait_for_permit,
     who_is_next,
 )
+from headrace.node.schedulers.hooks import COST_UNIT
+from headrace.node.unit import Unit
+from headrace.node.worker import WATCHED_RUNS, note_cost
 from headrace.stage.memory.records import interpreted
 
 TAKEN = 100  # besides the numbers of units
@@ -63,6 +66,24 @@ def test_permits_are_counted():
     assert wait_for_permit(permits, 1) == NOBODY and has_work(waiting)
     assert give_permit(permits) == 1 and permits.left == 1
     assert give_permit(permits) == NOBODY and permits.left == 2
+
+
+def test_a_row_is_long_only_if_it_was_on_a_core_for_long():
+    run_ns, unit = 200_000, Unit.allocate()
+    note_cost(run_ns, unit, 1, 1_000)
+    assert unit.cost == 1_000 * COST_UNIT and unit.watched == 0
+    note_cost(run_ns, unit, 1, 4_000_000)  # its thread may have waited for a core
+    assert unit.cost == 1_000 * COST_UNIT and unit.watched == WATCHED_RUNS
+    for _ in range(WATCHED_RUNS):
+        note_cost(run_ns, unit, 1, 1_000)
+    assert unit.cost == 1_000 * COST_UNIT and unit.watched == 0
+
+
+def test_rows_that_take_long_now_and_then_stay_watched():
+    run_ns, unit = 200_000, Unit.allocate()
+    for ns in (10_000_000, 10_000_000, 1_000, 1_000, 10_000_000):
+        note_cost(run_ns, unit, 1, ns)
+    assert unit.cost > run_ns * COST_UNIT and unit.watched == WATCHED_RUNS
 
 
 def test_waiting_without_a_second_look_is_found(found):

@@ -16,6 +16,7 @@ from headrace import col
 
 SECONDS = 60.0
 ROWS = 100_000
+BLOCKS, BLOCK_ROWS = 5_000, 4_096
 EVENTS = pa.table({"t": np.arange(ROWS) // 10, "k": np.arange(ROWS) % 100, "n": np.arange(ROWS)})
 
 
@@ -30,28 +31,24 @@ def test_workers_allocate_nothing():
     """Once it runs, nothing is allocated by compiled code, and hardly a page is touched anew."""
     _nrt_python.memsys_enable_stats()
     with hr.Engine(workers=2) as engine:
-        job = engine.submit(counted().write.null(), capacity=4096)
-        rows = _settled(job)
+        job = engine.submit(counted().write.null(), capacity=BLOCK_ROWS)
+        _await(lambda: engine.is_warm, job)
+        rows = job.progress().rows_in + 20 * ROWS
+        _await(lambda: job.progress().rows_in > rows, job)  # nothing new happens any more
         before = rtsys.get_allocation_stats(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        deadline = time.monotonic() + 1.5
-        while time.monotonic() < deadline:
-            time.sleep(0.05)
+        _await(lambda: job.progress().rows_in > rows + BLOCKS * BLOCK_ROWS, job)
         after = rtsys.get_allocation_stats(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        blocks = (job.progress().rows_in - rows) // 4096
-        assert blocks > 0
         assert after[0] == before[0]
         # some are of Python and Arrow; blocks that are touched anew have dozens of pages each
-        assert after[1] - before[1] < blocks
+        assert after[1] - before[1] < BLOCKS
         assert job.cancel(SECONDS)
 
 
-def _settled(job):
-    """Rows after which nothing new happens any more."""
+def _await(what, job):
     deadline = time.monotonic() + SECONDS
-    while job.progress().rows_in < 20 * ROWS:
+    while not what():
         assert time.monotonic() < deadline and not job.is_over
         time.sleep(0.05)
-    return job.progress().rows_in
 
 
 @pytest.mark.soak

@@ -66,6 +66,7 @@ from headrace.stage.windows import (
 )
 
 PLACES = 1 << 32  # of the rows that one split may become at an exchange
+STATE_ROWS = 512  # between looks at the clock: state that grows makes rows dear all of a sudden
 
 
 # ---- what comes in -------------------------------------------------------------------------
@@ -187,10 +188,13 @@ def begin_input(worker, unit):
         return STARVED
     if not at_rows(worker, unit):
         return GO_ON
-    if worker.left <= 0:
+    most = worker.left
+    if unit.room != 0:
+        most = min(most, STATE_ROWS) if now() < worker.until else 0
+    if most <= 0:
         return MORE
     slice = run.slice
-    slice.last = min(slice.last, slice.first + worker.left)
+    slice.last = min(slice.last, slice.first + most)
     worker.left -= slice.last - slice.first
     start_rows(unit)
     return GO_ON

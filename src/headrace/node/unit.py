@@ -166,6 +166,7 @@ class Unit:
     blocked: i64  # ns, likewise for an output that was full
     marked: i64  # of a sink: rows before the last split was settled
     cost: i64  # of a row, in parts of a ns (`hooks.COST_UNIT`), the last runs more
+    watched: i64  # runs of which the time on a core is taken for the cost
     last_rows: i64  # of the last run,
     last_ns: i64  # and how long it took
     sampling: i64 = line()  # the host wants rows of its input; who runs it keeps some aside

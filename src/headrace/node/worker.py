@@ -37,7 +37,7 @@ from headrace.node.schedulers.hooks import (
     ready,
     worth_a_look,
 )
-from headrace.node.ticks import now
+from headrace.node.ticks import now, thread_time
 from headrace.node.unit import (
     AGAIN,
     BATCHES,
@@ -56,6 +56,7 @@ from headrace.node.unit import (
     Unit,
 )
 from headrace.node.worklist import run_shared
+from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import (
     load_acquire,
     load_relaxed,
@@ -72,6 +73,8 @@ SPINS = 400  # looks for work before sleeping; some microseconds
 LOOK_EVERY = 100_000  # ns between looks at the timed units of a busy worker
 LONGEST_SLEEP = 250_000_000  # ns
 OLD_COSTS = 3  # parts of four that the cost of a row keeps of what it was before
+OVERTIME = 2  # times as long as a run should take, it may
+WATCHED_RUNS = 64  # after one that seemed to have long rows
 
 
 @compiled
@@ -150,6 +153,10 @@ def work_on(worker):
 def run_once(worker, unit):
     """One run of a unit, and what is noted of it: also what a row costs, for the next one."""
     begun, rows = now(), unit.rows_in
+    run_ns = EngineRecord(worker.engine).run_ns
+    worker.until = begun + OVERTIME * run_ns if run_ns > 0 else FOREVER
+    watched = unit.watched > 0
+    on_core = thread_time() if watched else 0
     note_pause(unit, begun)
     answer = run_unit(worker, unit)
     ended = now()
@@ -158,10 +165,28 @@ def run_once(worker, unit):
     unit.seen, unit.why = ended, answer
     rows = unit.rows_in - rows
     if rows > 0:
-        cost = max(1, (ended - begun) * COST_UNIT // rows)
-        unit.cost = cost if unit.cost == 0 else (OLD_COSTS * unit.cost + cost) // (OLD_COSTS + 1)
+        note_cost(run_ns, unit, rows, thread_time() - on_core if watched else ended - begun)
     unit.last_rows, unit.last_ns = rows, ended - begun
     return answer
+
+
+@compiled
+def note_cost(run_ns, unit, rows, ns):
+    """What a row costs, for the next run.
+
+    By the clock, a row seems long, too, when its thread had to wait for a core; then the unit would
+    wait for a permit behind units that really take long. So a unit that seems long is *watched* for
+    some runs: their time on a core counts, which takes a system call to know.
+    """
+    cost = max(1, ns * COST_UNIT // rows)
+    if run_ns > 0 and cost > run_ns * COST_UNIT:
+        believed = unit.watched > 0
+        unit.watched = WATCHED_RUNS
+        if not believed:
+            return
+    elif unit.watched > 0:
+        unit.watched -= 1
+    unit.cost = cost if unit.cost == 0 else (OLD_COSTS * unit.cost + cost) // (OLD_COSTS + 1)
 
 
 @compiled

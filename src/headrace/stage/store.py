@@ -15,7 +15,7 @@ import numpy as np
 
 from .memory.atomics import fetch_add
 from .memory.instructions import clear_bytes, prefetch
-from .memory.pages import PAGE, UNUSED, advise
+from .memory.pages import PAGE, discard
 from .memory.records import compiled, i32s, i64, i64s, line, record
 from .strings.hashing import hash_int
 from .strings.heap import Heap, OverflowBlock, release_overflow
@@ -202,7 +202,7 @@ def give_pages(store):
     if store.given_back % GIVEN_BYTES == 0:
         first = store.past_index + store.given_back - GIVEN_BYTES
         pages = (first + PAGE - 1) // PAGE * PAGE
-        advise(pages, GIVEN_BYTES - PAGE, UNUSED)
+        discard(pages, GIVEN_BYTES - PAGE)
 
 
 @compiled

@@ -8,23 +8,22 @@ import sys
 from .instructions import BYTES, WORD, intrinsic, register_instruction
 
 PAGE = 1 << 12
-HUGE_PAGE = 1 << 21
-HUGE, UNUSED = 14, 4  # MADV_HUGEPAGE: may be huge pages; MADV_DONTNEED: nobody reads them any more
+_DONTNEED = 4  # MADV_DONTNEED
 
 
-def advise(address: int, count: int, how: int) -> None:
-    """Say how pages are used: HUGE or UNUSED. `address` is the beginning of a page."""
+def discard(address: int, count: int) -> None:
+    """Let the system have pages that nobody reads any more. `address` is the beginning of one."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(count), how)
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(count), _DONTNEED)
 
 
-def _emit_advice(context, b, address, count, how):
+def _emit_discard(context, b, address, count):
     from llvmlite import ir
 
     if sys.platform == "linux":
         half = ir.IntType(32)
         call = intrinsic(b, "madvise", half, BYTES, WORD, half)
-        b.call(call, [b.inttoptr(address, BYTES), count, b.trunc(how, half)])
+        b.call(call, [b.inttoptr(address, BYTES), count, half(_DONTNEED)])
 
 
-register_instruction(advise, 3, "none", _emit_advice)
+register_instruction(discard, 2, "none", _emit_discard)
