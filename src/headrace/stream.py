@@ -334,10 +334,8 @@ class Stream(Combined):
     ) -> Stream:
         """Any Python over Arrow record batches: `function(batch)` gives a batch of `schema`.
 
-        It takes the GIL, so it warns; what can be compiled should be. stateless: what it gives for
-        a batch depends on that batch alone. max_in_flight: on the node engine, the most calls at a
-        time, whose rows come in order; by default one, or if it is stateless one for each worker.
-        Behind a source, each worker makes one at least.
+        It takes the GIL, so it warns. max_in_flight: on the node engine, the most calls at a time,
+        with rows in order; 1, or, if it looks at each batch by itself (stateless), one per worker.
 
         >>> import warnings
         >>> with warnings.catch_warnings(record=True):
@@ -418,9 +416,8 @@ class Stream(Combined):
         return Stream(build_keyed.key_by(self._node, columns, name))
 
     def with_ordering(self, ordering: str, *, name: str | None = None) -> Stream:
-        """Declare in which order sinks behind it see the rows: as one worker would give them
-        ("total"), those of each key so ("key"), or any ("none"), which may be faster. Which rows
-        there are does not depend on it. `hr.run(..., ordering=...)` says it for other streams.
+        """The order in which sinks behind it see rows: as one worker gives them ("total"), those of
+        each key so ("key"), or any ("none"). `hr.run(..., ordering=...)` is for other streams.
 
         >>> example(user=str, n=int).key_by("user").with_ordering("key")
         Stream(user: string, n: int64; key user)

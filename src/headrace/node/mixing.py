@@ -9,21 +9,18 @@ may overtake it only on other edges.
 
 from __future__ import annotations
 
-from headrace.node.emit import finish_mark, has_places, keep_mark
-from headrace.node.passing import MergeRecord, pass_rows, split_is_over
+from headrace.node.emit import finish_mark, keep_mark
+from headrace.node.passing import MergeRecord, mark_split, pass_rows, take_from
 from headrace.node.port import PROGRESS, SPLIT, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.running import next_input, pass_mark
-from headrace.node.splits import ENDED
 from headrace.node.unit import (
     BLOCKED,
     FINISHED,
     GO_ON,
-    MAIN,
     MARKING,
     STARVED,
     Edge,
-    Output,
     Run,
     is_cancelled,
 )
@@ -37,25 +34,13 @@ def run_mix(worker, unit):
     while True:
         if is_cancelled(unit):
             return FINISHED
-        merge = MergeRecord(run.task)
         if run.phase == MARKING:
-            output = Output(run.outputs)[MAIN]
-            if not has_places(worker, output):
-                return BLOCKED
-            if split_is_over(worker, run, merge, output):
-                unit.finished = ENDED
-                return FINISHED
-            continue
-        place = edge_that_may_go(unit, merge.serial)
-        if place < 0:
-            return STARVED
-        slice, port = run.slice, Port(Edge(unit.edges)[place].port)
-        if slice.kind != ROW_SLICE:
-            keep_mark(run.mark, slice)
-            finish_mark(worker, port, slice)
-            run.phase = MARKING
-        elif not pass_rows(worker, unit):
-            return BLOCKED
+            answer = mark_split(worker, unit)
+        else:
+            serial = MergeRecord(run.task).serial
+            answer = take_from(worker, unit, edge_that_may_go(unit, serial))
+        if answer != GO_ON:
+            return answer
 
 
 @compiled
