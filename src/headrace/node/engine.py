@@ -324,7 +324,7 @@ class NodeEngine:
         priority: float | None = None,
         reorder: str = "non-blocking",
     ) -> Query:
-        """A query for this engine; it begins when it is run. idle: in µs. reorder: "lock", if so."""
+        """A query for this engine; it begins when it is run. idle: in µs."""
         self.check()
         patience = None if idle is None else max(1, 1000 * idle)
         return Query(self, plan, capacity, budget, patience, priority, reorder == "lock")
