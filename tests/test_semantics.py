@@ -731,7 +731,7 @@ def test_order_for_state(run):
 
 
 def test_orders_on_spark():
-    """What it sees there is compared in `tests/spark/test_orders.py`."""
+    """What it sees there is compared in `tests/spark/test_sink_orders.py`."""
     said = hr.explain(_totals().write.collect(), hr.read.index(5).write.collect(), engine="spark")
     assert "sink_1: in order on threads, in order for each k on Spark" in said
     assert "sink_2: in order on threads, in order on Spark" in said
