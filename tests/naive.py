@@ -35,6 +35,7 @@ from headrace.plan.nodes import walk
 from headrace.plan.schema import Schema
 from headrace.plan.types import DataType, timestamp
 from headrace.plan.windows import base as w
+from headrace.plan.windows.asof import AsOf
 from headrace.plan.windows.calendar import Calendar
 from headrace.plan.windows.interval import Interval
 from headrace.plan.windows.session import Session
@@ -125,6 +126,8 @@ class Naive:
                         yield made, watermark
             case n.TableJoin():
                 yield from _join(node, given)
+            case n.AsOfJoin():
+                yield from _asof_join(node, _split_late(node, given)[0])
             case n.WindowJoin():
                 yield from _stream_join(node, _split_late(node, given)[0])
             case n.WindowAggregate():
@@ -306,7 +309,7 @@ def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed
             in_time = False
         elif watermark is None or not node.window.uses_time:
             in_time = True
-        elif isinstance(node.window, Session | Interval):
+        elif isinstance(node.window, Session | Interval | AsOf):
             in_time = time >= watermark
         else:
             in_time = _windows_of(time, node.window)[-1][1] > watermark
@@ -388,6 +391,33 @@ def _stream_join(node: n.WindowJoin, rows: list[Timed]) -> Iterator[Timed]:
             give(right, None, right)
     for (end, _), pair in sorted(made, key=lambda pair: pair[0]):
         yield pair, end - 1
+
+
+def _asof_join(node: n.AsOfJoin, rows: list[Timed]) -> Iterator[Timed]:
+    """Rows on the left by time and key, each with the last row on the right up to then."""
+    sides: tuple[list[Row], list[Row]] = ([], [])
+    for row, _ in rows:
+        sides[row[n.SIDE]].append(row)
+    for left in sorted(sides[0], key=lambda row: (row[n.SIDE_TIME], key_of(row, node.key))):
+        time, version = left[n.SIDE_TIME], None
+        for right in sides[1]:
+            nulls = any(left[name] is None for name in node.key)
+            if nulls or key_of(left, node.key) != key_of(right, node.key):
+                continue
+            if right[n.SIDE_TIME] <= time and (
+                version is None or right[n.SIDE_TIME] >= version[n.SIDE_TIME]
+            ):
+                version = right
+        tolerance = node.window.tolerance
+        if version and tolerance is not None and version[n.SIDE_TIME] < time - tolerance:
+            version = None
+        if version is None and node.how == "inner":
+            continue
+        made = {name: _canonical(left[name]) for name in node.key}
+        made |= dict.fromkeys(node.window.columns, time + 1)
+        made |= {name: left[name] for name in node.left}
+        made |= {name: version and version[name] for name in node.right}
+        yield made, time
 
 
 def _running(node: n.Running, given: list[Timed]) -> Iterator[Timed]:

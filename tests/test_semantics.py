@@ -890,6 +890,27 @@ def test_interval_joins(run):
     assert sorted(column(run(made), "u")) == [8, 9, 10, 11, 12, 13]
 
 
+def test_asof_joins(run):
+    left, right = sides(
+        [("a", 1), ("b", 1), ("a", 5), ("a", 5), ("a", 20), (None, 21), ("a", 19)],
+        [("b", 0), ("a", 2), (None, 3), ("a", 5), ("a", 6), ("c", 22)],
+    )
+    made = left.asof_join(right, "k")
+    assert made.node.time == "t"
+    inner, near, every = run(
+        made,
+        left.asof_join(right, "k", tolerance=3),
+        left.asof_join(right, "k", tolerance=14, how="left"),
+    )
+    assert [(r["k"], r["t"], r["u"]) for r in inner] == [
+        ("b", 1, 0), ("a", 5, 5), ("a", 5, 5), ("a", 20, 6),
+    ]  # fmt: skip
+    assert [(r["k"], r["t"], r["u"]) for r in near] == [("b", 1, 0), ("a", 5, 5), ("a", 5, 5)]
+    assert [(r["k"], r["t"], r["u"]) for r in every] == [
+        ("a", 1, None), ("b", 1, 0), ("a", 5, 5), ("a", 5, 5), ("a", 20, 6), (None, 21, None),
+    ]  # fmt: skip
+
+
 def test_joins_of_streams_with_nulls_and_late_rows(run):
     left, right = sides([(None, 1), ("a", 12), ("a", 2)], [(None, 1), ("a", 3), ("b", 14)])
     window = hr.tumbling(10)

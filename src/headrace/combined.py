@@ -125,6 +125,35 @@ class Combined(Shown):
             build_joins.interval_join(self._node, right, on, right_on, before, after, how, name)
         )
 
+    def asof_join(
+        self,
+        other: Stream,
+        on: str | Sequence[str] | Mapping[str, str],
+        *,
+        tolerance: Length | None = None,
+        right_on: str | Sequence[str] | None = None,
+        how: str = "inner",
+        name: str | None = None,
+    ) -> Stream:
+        """Each row with the row of another stream that has its key and is the last one by then, in
+        event time: the other stream is a table that changes, and each of its rows a new version.
+
+        `on` and `right_on` are those of `join`. A version of the row's own time counts, one that is
+        older than `tolerance` does not; of equal times the version that came last. Rows come when
+        the watermark of both streams is behind them, in the order of their times, which they keep.
+        Rows without a version are left out ("inner"), or come with nulls ("left").
+
+        >>> from headrace.stream import example
+        >>> trades = example(share=str, at=int, amount=int).with_watermark("at", 5)
+        >>> quotes = example(share=str, since=int, price=float).with_watermark("since", 5)
+        >>> trades.asof_join(quotes, "share", tolerance=60).schema
+        Schema(share: string, at: int64, amount: int64, since: int64, price: float64)
+        """
+        right = _other(other, Place("asof_join", name))
+        return self._made(
+            build_joins.asof_join(self._node, right, on, right_on, tolerance, how, name)
+        )
+
 
 def _other(given: Any, place: Place) -> Node:
     if not isinstance(given, Combined):

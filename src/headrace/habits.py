@@ -49,6 +49,7 @@ STREAM = {
     "writeStream": "stream.write.parquet(...), then hr.run(...)",
     "sink_parquet": "stream.write.parquet(...), then hr.run(...)",
     "join_where": 'stream.interval_join(other, "id", before="5s", after="10s")',
+    "join_asof": 'stream.asof_join(other, "id", tolerance="10s")',
     "intervalJoin": 'stream.interval_join(other, "id", before="5s", after="10s")',
     "columns": "stream.schema.names",
     "dtypes": "stream.schema",

@@ -70,20 +70,33 @@ def test_permits_are_counted():
 
 def test_a_row_is_long_only_if_it_was_on_a_core_for_long():
     run_ns, unit = 200_000, Unit.allocate()
-    note_cost(run_ns, unit, 1, 1_000)
+    note_cost(run_ns, unit, 1, 1_000, True)
     assert unit.cost == 1_000 * COST_UNIT and unit.watched == 0
-    note_cost(run_ns, unit, 1, 4_000_000)  # its thread may have waited for a core
+    note_cost(run_ns, unit, 1, 4_000_000, True)  # its thread may have waited for a core
     assert unit.cost == 1_000 * COST_UNIT and unit.watched == WATCHED_RUNS
     for _ in range(WATCHED_RUNS):
-        note_cost(run_ns, unit, 1, 1_000)
+        note_cost(run_ns, unit, 1, 1_000, True)
     assert unit.cost == 1_000 * COST_UNIT and unit.watched == 0
 
 
 def test_rows_that_take_long_now_and_then_stay_watched():
     run_ns, unit = 200_000, Unit.allocate()
     for ns in (10_000_000, 10_000_000, 1_000, 1_000, 10_000_000):
-        note_cost(run_ns, unit, 1, ns)
+        note_cost(run_ns, unit, 1, ns, True)
     assert unit.cost > run_ns * COST_UNIT and unit.watched == WATCHED_RUNS
+
+
+def test_the_last_rows_of_a_split_tell_little_of_what_a_row_costs():
+    run_ns, unit = 200_000, Unit.allocate()
+    note_cost(run_ns, unit, 10_000, 100_000, False)
+    for _ in range(10):
+        note_cost(run_ns, unit, 1, 1_000, False)
+    assert unit.cost < 30 * COST_UNIT
+    note_cost(run_ns, unit, 1, 100_000, False)
+    assert unit.cost > 1_000 * COST_UNIT
+    for _ in range(40):
+        note_cost(run_ns, unit, 100, 1_000, True)  # as many as it was allowed
+    assert unit.cost < 30 * COST_UNIT
 
 
 def test_waiting_without_a_second_look_is_found(found):

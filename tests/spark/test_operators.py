@@ -64,10 +64,13 @@ def test_joins(session):
     )
     left = left.with_watermark("at", 10)  # some rows are late
     right = right.rename(at="then", value="other").with_watermark("then", 30)
+    single = hr.read.memory(pipelines.tables(300, 1, disorder=30, seed=3)[0], name="single")
+    single = single.rename(at="then", value="other").with_watermark("then", 20)
     made = {
         "inner": left.window_join(right, "user", hr.tumbling(50)),
         "full": left.window_join(right, "user", hr.tumbling(20), how="full"),
         "near": left.interval_join(right, "user", before=5, after=20, how="left"),
+        "as of": left.asof_join(single, "user", tolerance=40, how="left"),
     }
     outputs = [each.write.collect(name=name) for name, each in made.items()]
     hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2)

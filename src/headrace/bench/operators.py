@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import headrace as hr
 from headrace.stream import Stream
+from headrace.workloads import linear_road
 
 from . import report
 from .figure import Figure, Found, by_name
@@ -212,6 +213,66 @@ def _window_join(bench: Bench) -> dict[str, Found]:
     return {"window_join": _duel(bench, rows, *sides)}
 
 
+def _asof_join(bench: Bench) -> dict[str, Found]:
+    """As many versions as rows that ask for them, of keys at random."""
+    polars = import_polars()
+    bench.say("making rows")
+    each = max(1, (bench.settings.rows or 2 * MOST_KEYS) // 2)
+    rows, chance = 2 * each, np.random.default_rng(1)
+    left, right = (
+        {time: 2 * np.arange(each) + k, "key": chance.integers(0, KEYS, each)}
+        for k, time in enumerate(("at", "then"))
+    )
+    right["version"] = np.arange(each)
+    order = np.lexsort((right["then"], right["key"]))
+    sides = [side["key"] * rows + side[time] for side, time in ((left, "at"), (right, "then"))]
+    place = np.searchsorted(sides[1][order], sides[0], side="right") - 1
+    last = order[np.maximum(place, 0)]
+    known = (place >= 0) & (right["key"][last] == left["key"])
+    expected = np.where(known, last, -1)
+
+    def check(found: pa.Table) -> bool:
+        missing, versions = np.isnan(found["version"].to_numpy()), found["version"].to_numpy()
+        same = np.array_equal(np.where(missing, -1, versions), expected)
+        return same and _same(found, ("at",), (left["at"],))
+
+    tables = pa.table(left), pa.table(right)
+    one = hr.read.memory(tables[0]).with_watermark("at", 0)
+    other = hr.read.memory(tables[1]).with_watermark("then", 0)
+    frames = [polars.from_arrow(table).lazy() for table in tables]
+    theirs = frames[0].join_asof(
+        frames[1], left_on="at", right_on="then", by="key", check_sortedness=False
+    )
+    duel = (
+        _headrace(bench, rows, one.asof_join(other, "key", how="left"), check),
+        _polars(rows, theirs.collect, check),
+    )
+    return {"asof_join": _duel(bench, rows, *duel)}
+
+
+# ---- a whole query -----------------------------------------------------------------------------
+
+
+def _linear_road(bench: Bench) -> dict[str, Found]:
+    """The tolls of some minutes, against NumPy on one thread."""
+    bench.say("making rows")
+    seconds, wanted = 600, bench.settings.rows or 8_000_000
+    cars = max(10, wanted * linear_road.BETWEEN // seconds)
+    reports = linear_road.traffic(cars=cars, seconds=seconds, crashes=min(100, cars // 4))
+    rows, answer = reports.num_rows, linear_road.expected(reports)
+
+    def check(found: pa.Table) -> bool:
+        return linear_road.same_rows(found, answer)
+
+    def theirs() -> Run:
+        started = time.perf_counter()
+        found = linear_road.expected(reports)
+        return Run(rows, time.perf_counter() - started, check(found))
+
+    ours = _headrace(bench, rows, linear_road.tolls(hr.read.memory(reports)), check)
+    return {"linear_road": _duel(bench, rows, ours, theirs)}
+
+
 # ---- all of them -----------------------------------------------------------------------------
 
 FIGURES = by_name(
@@ -219,6 +280,8 @@ FIGURES = by_name(
     Figure("session", "sessions of 1 million keys against process by hand", 1.0),
     Figure("window_join", "100,000 keys a window on each side, against Polars", 0.5),
     Figure("distinct", "1 million different values a window, exact, against Polars", 0.5),
+    Figure("asof_join", "a row with the last version of its key, 1,000 keys, against Polars", 0.5),
+    Figure("linear_road", "the tolls of Linear Road, against NumPy on one thread", 1.0),
 )
 
 SUITE = report.Suite(
@@ -229,6 +292,8 @@ SUITE = report.Suite(
         ("session",): _session,
         ("window_join",): _window_join,
         ("distinct",): _distinct,
+        ("asof_join",): _asof_join,
+        ("linear_road",): _linear_road,
     },
 )
 

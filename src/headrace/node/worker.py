@@ -72,7 +72,9 @@ STOP = 0  # an answer besides HOST
 SPINS = 400  # looks for work before sleeping; some microseconds
 LOOK_EVERY = 100_000  # ns between looks at the timed units of a busy worker
 LONGEST_SLEEP = 250_000_000  # ns
-OLD_COSTS = 3  # parts of four that the cost of a row keeps of what it was before
+WHOLE = 64  # weight of a run that alone tells what a row costs,
+WHOLE_NS = 800_000  # which is one that takes so long; others have that much less
+FULL = 16  # the least weight of a run that has taken all rows it was allowed
 OVERTIME = 2  # times as long as a run should take, it may
 WATCHED_RUNS = 64  # after one that seemed to have long rows
 
@@ -165,14 +167,15 @@ def run_once(worker, unit):
     unit.seen, unit.why = ended, answer
     rows = unit.rows_in - rows
     if rows > 0:
-        note_cost(run_ns, unit, rows, thread_time() - on_core if watched else ended - begun)
+        ns = thread_time() - on_core if watched else ended - begun
+        note_cost(run_ns, unit, rows, ns, worker.left <= 0)
     unit.last_rows, unit.last_ns = rows, ended - begun
     return answer
 
 
 @compiled
-def note_cost(run_ns, unit, rows, ns):
-    """What a row costs, for the next run.
+def note_cost(run_ns, unit, rows, ns, full):
+    """What a row costs, for the next run. The few rows at the end of a split tell little.
 
     By the clock, a row seems long, too, when its thread had to wait for a core; then the unit would
     wait for a permit behind units that really take long. So a unit that seems long is *watched* for
@@ -186,7 +189,8 @@ def note_cost(run_ns, unit, rows, ns):
             return
     elif unit.watched > 0:
         unit.watched -= 1
-    unit.cost = cost if unit.cost == 0 else (OLD_COSTS * unit.cost + cost) // (OLD_COSTS + 1)
+    weight = max(FULL if full else 0, min(WHOLE, WHOLE * ns // WHOLE_NS))
+    unit.cost = cost if unit.cost == 0 else max(1, unit.cost + (cost - unit.cost) * weight // WHOLE)
 
 
 @compiled

@@ -16,9 +16,10 @@ from .checks import Place
 from .durations import in_units_of
 from .errors import ExpressionError
 from .expressions import Cast, Column, Expression, Literal
-from .nodes import SIDE, SIDE_TIME, Node, Project, Union, WindowJoin
+from .nodes import SIDE, SIDE_TIME, AsOfJoin, Node, Project, Union, WindowJoin
 from .schema import Field, Schema
 from .types import bool_, optional
+from .windows.asof import AsOf
 from .windows.base import START, Window
 from .windows.calendar import Calendar
 from .windows.interval import Interval
@@ -80,6 +81,32 @@ def interval_join(
     return _joined(left, right, on, right_on, Interval(*lengths), how, place)
 
 
+def asof_join(
+    left: Node,
+    right: Node,
+    on: On,
+    right_on: str | Sequence[str] | None,
+    tolerance: Any,
+    how: str,
+    name: str | None = None,
+) -> Node:
+    """Each row with the last row of its key on the other side, by event time."""
+    place = Place("asof_join", name)
+    if how not in ("inner", "left"):
+        raise place.error(f"how={how!r} is not a kind of join", 'use "inner" or "left"')
+    time = left.schema[_time_of(left, right, place)]
+    window = AsOf()
+    if tolerance is not None:
+        try:
+            length = in_units_of(tolerance, time, "tolerance")
+        except ExpressionError as error:
+            raise place.error(error.what, error.fix) from None
+        if not 0 <= length <= window.farthest:
+            raise place.error(f"tolerance={tolerance!r} is no length of time", 'tolerance="10s"')
+        window = AsOf(length)
+    return _joined(left, right, on, right_on, window, how, place, AsOfJoin, left.time)
+
+
 def _time_of(left: Node, right: Node, place: Place) -> str:
     for side in (left, right):
         if side.time is None:
@@ -103,7 +130,10 @@ def _joined(
     window: Window,
     how: str,
     place: Place,
+    make: type[WindowJoin] = WindowJoin,
+    time: str | None = None,
 ) -> Node:
+    """The join as a node. time: the event time of pairs, where it is none of the window's."""
     ours, theirs = join_columns(on, right_on, place)
     keys = [_key(a, b, left, right, place) for a, b in zip(ours, theirs, strict=True)]
     sides = _others(left, ours), _others(right, theirs)
@@ -147,13 +177,14 @@ def _joined(
     ]
     said = [Field(column, times[0].required) for column in window.columns]
     shown = place.schema([*keys, *(f for f in said if f.name == START), *given])
-    joined = WindowJoin(
+    time = time or window.time
+    joined = make(
         (both,),
         Schema((*keys, *said, *given)),
         place.name,
         site=place.site,
         key=ours,
-        time=window.time,
+        time=time,
         window=window,
         rows=rows,
         how=how,
@@ -161,9 +192,7 @@ def _joined(
         right=tuple(f.name for f in sides[1]),
     )
     columns = tuple((column, Column(column)) for column in shown.names)
-    return Project(
-        (joined,), shown, "", site=place.site, key=ours, time=window.time, columns=columns
-    )
+    return Project((joined,), shown, "", site=place.site, key=ours, time=time, columns=columns)
 
 
 def _key(ours: str, theirs: str, left: Node, right: Node, place: Place) -> Field:

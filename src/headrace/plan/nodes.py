@@ -307,6 +307,17 @@ class WindowJoin(Windowed):
 
 
 @dataclass(frozen=True, eq=False)
+class AsOfJoin(WindowJoin):
+    """Each row on the left with the last row of its key on the right, by event time."""
+
+    kind: ClassVar[str] = "asof_join"
+
+    def detail(self) -> str:
+        within = "" if self.window == type(self.window)() else f" in {self.window}"
+        return f"{self.how}, by {', '.join(self.key)}{within}"
+
+
+@dataclass(frozen=True, eq=False)
 class Running(Node):
     """Aggregates by key so far: `carry` of a row, and what they are with it.
 

@@ -31,6 +31,10 @@ class Panes:
     spares: i64  # how many there are
     gathered: i64  # the store in which the panes of a window are brought together; 0: there is none
     partial: i64  # fixed: windows are given out as partial results, and stay open
+    taking: i64  # which pane takes rows that wait for their time (`waiting`)
+    queue: i64  # memory for their order,
+    queue_room: i64  # for so many,
+    waiting: i64  # of which there are
     entry_size: i64  # fixed: of the records of a store,
     chunk_shift: i64  # and how they lie
     keeps_text: i64

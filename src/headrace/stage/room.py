@@ -52,6 +52,7 @@ STRING_SLACK = 1 << 20  # bytes of strings that are not worth looking after
 MANY_RECORDS = 1 << 14  # of a window, from which on its chunks are large,
 WIDE_SHIFT = 12  # of so many records, as a power of two
 FIRST_ORDER = 256  # records that are sorted without asking for more room
+QUEUE_WORDS = 3  # of a row that waits (`waiting`)
 
 
 @record
@@ -135,7 +136,7 @@ def start_store(store, entry_size, chunk_shift, keeps_text, account):
     store.index, store.old_index, store.past_index, store.next_index = 0, 0, 0, 0
     store.growing, store.heap, store.retired = 0, 0, 0
     store.live_bytes, store.wanted, store.slot_keys, store.next = 0, 0, 0, 0
-    store.given, store.sequence, store.sequence_room = NOT_ORDERED, 0, 0
+    store.given, store.queued, store.sequence, store.sequence_room = NOT_ORDERED, 0, 0, 0
     use_index(store, FIRST_SLOTS)
     add_chunks(store)
     if keeps_text != 0:
@@ -343,6 +344,17 @@ def widen_panes(panes, records):
 
 
 @compiled
+def grow_queue(panes, rows):
+    """Room for so many rows that wait."""
+    room = max(FIRST_ORDER, 2 * rows)
+    queue = take_memory(panes.account, QUEUE_WORDS * room * SLOT_BYTES, 0)
+    if panes.waiting > 0:
+        copy_bytes(queue, panes.queue, QUEUE_WORDS * panes.waiting * SLOT_BYTES)
+    give_memory(panes.account, panes.queue)
+    panes.queue, panes.queue_room = queue, room
+
+
+@compiled
 def trim_panes(panes):
     """Give back the memory of spare stores, but for a few."""
     while panes.spares > MOST_SPARE:
@@ -373,7 +385,9 @@ def free_panes(panes):
         free_spare(panes)
     give_memory(panes.account, panes.directory)
     give_memory(panes.account, panes.due)
+    give_memory(panes.account, panes.queue)
     panes.directory, panes.due, panes.count, panes.gathered = 0, 0, 0, 0
+    panes.queue, panes.queue_room, panes.waiting = 0, 0, 0
 
 
 # ---- what a kernel asks for ------------------------------------------------------------------
@@ -394,6 +408,9 @@ def make_room(task_address):
     elif task.needs_spare != 0:
         new_window_store(Panes(task.panes))
         task.needs_spare = 0
+    elif task.needs_queue != 0:
+        grow_queue(Panes(task.panes), task.needs_queue)
+        task.needs_queue = 0
     elif task.needs_sequence != 0:
         store = Store(task.need)
         give_memory(store.account, store.sequence)

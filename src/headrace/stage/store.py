@@ -71,6 +71,7 @@ class Store:
     first: i64  # the end of the first window it belongs to that was not given out,
     last: i64  # and of the last one
     given: i64  # of a pane whose records end one by one: how many have; NOT_ORDERED: no order yet
+    queued: i64  # of a pane of rows that wait (`waiting`): how many were put into the queue
     sequence: i64  # memory for that order: numbers of records
     sequence_room: i64  # for so many
     wanted: i64  # bytes of string that did not fit
@@ -263,7 +264,7 @@ def clear_store(store):
     if store.old_index != 0:
         store.past_index, store.given_back = store.old_index, 0
         store.old_index = 0
-    store.window, store.given = NO_WINDOW, NOT_ORDERED
+    store.window, store.given, store.queued = NO_WINDOW, NOT_ORDERED, 0
     if store.heap != 0:
         keep_last_segment(store, Heap(store.heap))
     clear_bytes(store.index, (store.mask + 1) * SLOT_BYTES)

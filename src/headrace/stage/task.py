@@ -46,6 +46,7 @@ class Task:
     needs_order: i64  # records that are to be sorted
     needs_sequence: i64  # the order of the records of the store `need` is to be kept
     needs_spare: i64  # an empty store, to bring panes together in
+    needs_queue: i64  # rows that the queue of those that wait must have room for
 
     heap: i64 = line()  # for strings created in the row
     literals: i64  # views of string constants
@@ -76,7 +77,7 @@ class Task:
 def asks_for_records(task):
     """Is it a store of records that needs room?"""
     asked = task.needs_window + task.needs_order + task.needs_sequence + task.needs_spare
-    return asked == 0
+    return asked + task.needs_queue == 0
 
 
 @compiled

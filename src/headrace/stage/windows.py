@@ -30,7 +30,7 @@ from .panes import (
 )
 from .room import free_panes, grow_panes, lay_out_panes, trim_panes, widen_panes
 from .row_watermarks import NEVER
-from .store import SLOT_BYTES, Store
+from .store import NOT_ORDERED, SLOT_BYTES, Store
 from .task import NOT_SELECTED
 
 FIRST_SLOTS = 16
@@ -176,9 +176,12 @@ class OpenWindows:
         return {pane: (s.header.first, s.header.last) for pane, s in self.stores.items()}
 
     def set_ends(self, ends: dict[int, tuple[int, int]]) -> None:
-        """Take up what `ends` gave."""
+        """Take up what `ends` gave. In which order records go on is to be found again: another one
+        may have given some of them out meanwhile."""
+        self.panes.waiting = 0
         for pane, store in self.stores.items():
             store.header.first, store.header.last = ends[pane]
+            store.header.given, store.header.queued = NOT_ORDERED, 0
         by_host(note_window)(self.panes, NEVER)
 
     # ---- snapshots ---------------------------------------------------------------------------

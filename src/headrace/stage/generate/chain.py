@@ -14,6 +14,7 @@ from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import Column, Expression, columns_of, substitute
 from headrace.plan.nodes import (
     KEY_HASH,
+    AsOfJoin,
     Filter,
     Node,
     OnTime,
@@ -31,6 +32,7 @@ from headrace.plan.windows.base import MergingWindow
 from .aggregates import AggregateCode
 from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
+from .expressions import Resources
 from .firing import advance_text
 from .joining import enter_row, joined_text
 from .layouts import records_layout, state_layout, table_layout, window_layout
@@ -39,6 +41,7 @@ from .running import update_running
 from .steps import apply_steps, is_true, match_number
 from .stores import find_text, insert_text, match_text, order_text, record_text
 from .values import hash_code
+from .versions import enter_waiting_row, versions_text
 from .windowing import update_window
 from .writer import Writer
 
@@ -69,14 +72,22 @@ def kernel_text(chain: Chain) -> KernelText:
     if chain.emitter is not None:
         parts.append(frame_text(context))
     if chain.windowed is not None:
-        if isinstance(chain.windowed, WindowJoin):
-            parts.append(joined_text(chain.windowed, made.resources))
-        else:
-            parts.append(advance_text(chain.windowed, made.resources))
+        parts.append(_given_out(chain.windowed, made.resources))
     if chain.stateful is not None and records_layout(chain.stateful).keeps_text:
         parts.append(compact_text(records_layout(chain.stateful)))
     made.text = "\n\n".join(parts)
     return made
+
+
+def _given_out(node: Windowed, resources: Resources) -> str:
+    """What an operator gives when time goes on."""
+    match node:
+        case AsOfJoin():
+            return versions_text(node, resources)
+        case WindowJoin():
+            return joined_text(node, resources)
+        case _:
+            return advance_text(node, resources)
 
 
 def _stores(chain: Chain, made: KernelText) -> list[str]:
@@ -328,12 +339,16 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
     windowed, running = context.chain.windowed, context.chain.running
     steps = [node for node in nodes if node not in (windowed, running)]
     scope = apply_steps(context, context.input_scope(), steps, "continue")
-    if isinstance(windowed, WindowJoin):
-        enter_row(context, scope, windowed)
-        return
-    if isinstance(windowed, WindowAggregate):
-        update_window(context, scope, windowed)
-        return
+    match windowed:
+        case AsOfJoin():
+            enter_waiting_row(context, scope, windowed)
+            return
+        case WindowJoin():
+            enter_row(context, scope, windowed)
+            return
+        case WindowAggregate():
+            update_window(context, scope, windowed)
+            return
     if running is not None:
         scope = update_running(context, scope, running)
     context.write(scope)

@@ -213,7 +213,7 @@ class Advance:
                 with writer.block("if number < 0:"):
                     writer.line(f"number = window_insert({arguments})")
                 with writer.block("if number < 0:"):
-                    self._need("store")
+                    self.need("store")
                 writer.line(f"entry = {self.entry('store', 'number')}")
                 self._merge("entry", "part", "store")
                 writer.line("task.place += 1")
@@ -247,13 +247,14 @@ class Advance:
     def _merge(self, entry: str, other: str, store: str) -> None:
         def room(count: str) -> None:
             with self.writer.block(f"if lacks_bytes({store}, {count}):"):
-                self._need(store)
+                self.need(store)
 
         def held(part: Accumulator) -> Value:
             return self.layout.value(part.field, other)
 
         self.code.merge(self.writer, entry, held, room, store)
 
-    def _need(self, store: str) -> None:
+    def need(self, store: str) -> None:
+        """Leave because a store needs room."""
         self.writer.line(f"task.need = {store}.address")
         self.return_("NEED_MEMORY")

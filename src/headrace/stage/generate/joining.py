@@ -7,6 +7,8 @@ other, without lists, and records are saved, restored and moved as those of any 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.plan.nodes import PANE, SIDE, SIDE_TIME, WATERMARK, WindowJoin
 from headrace.plan.types import bool_, int64
 from headrace.plan.windows.interval import Interval
@@ -25,35 +27,12 @@ def enter_row(context: Context, scope: Scope, node: WindowJoin) -> None:
     """Keep a row in its pane, behind those of its key and side."""
     writer, layout = context.writer, window_layout(node)
     open_pane(context, node, scope.column(PANE).word)
-    keys = [scope.column(name) for name in node.key]
-    key_hash = writer.let("hashes[place]" if context.made.uses_hashes else hash_code(keys), "h")
-    side = Value(bool_, (writer.let(scope.column(SIDE).word),))
-
-    def found(call: str, number: str) -> str:
-        made = f"spread_hash({key_hash}, int({side.word}), {number})"
-        arguments = call_arguments([*keys, side, Value(int64, (number,))])
-        return f"{call}(store, {', '.join([made, *arguments])})"
-
-    first = writer.let(found("window_find", "0"), "m")
+    row = EnteringRow(context, scope, node)
+    first = writer.let(row.found("window_find", "0"), "m")
     writer.line("partners = 0")
     with writer.block(f"if {first} >= 0:"):
         writer.line(f"partners = {entry_code(layout, 'store', first)}.{PARTNERS}")
-    names = (*node.left, *node.right)
-    values = [scope.column(name) for name in names]
-    texts = [v for v in (*keys, *values) if v.type.is_text]
-    if texts:  # asked for at once: a row enters whole, or not yet
-        asked = [f"(kept_bytes({v.words[0]}) if {v.valid or 'True'} else 0)" for v in texts]
-        with writer.block(f"if lacks_bytes(store, {' + '.join(asked)}):"):
-            context.need_store("place")
-    number = writer.let(found("window_insert", "partners"), "m")
-    with writer.block(f"if {number} < 0:"):
-        context.need_store("place")
-    entry = writer.let(entry_code(layout, "store", number), "e")
-    assign(writer, layout.value(AT, entry), scope.column(SIDE_TIME))
-    for k, (name, value) in enumerate(zip(names, values, strict=True)):
-        kept = Value(node.rows[name], value.words, value.valid)
-        keep(writer, kept, layout.value(f"{COLUMN}{k}", entry), "Heap(store.heap)")
-    context.note_change(entry, number)
+    entry = row.keep("partners")
     with writer.block(f"if {first} >= 0:"):
         head = writer.let(entry_code(layout, "store", first), "e")
         writer.line(f"{head}.{PARTNERS} = partners + 1")
@@ -62,14 +41,56 @@ def enter_row(context: Context, scope: Scope, node: WindowJoin) -> None:
         writer.line(f"{entry}.{PARTNERS} = 1")
 
 
+class EnteringRow:
+    """A row of one side, for the pane `store`."""
+
+    def __init__(self, context: Context, scope: Scope, node: WindowJoin) -> None:
+        self._context, self._scope, self._node = context, scope, node
+        writer, hashed = context.writer, context.made.uses_hashes
+        self._keys = [scope.column(name) for name in node.key]
+        self._hash = writer.let("hashes[place]" if hashed else hash_code(self._keys), "h")
+        self._side = Value(bool_, (writer.let(scope.column(SIDE).word),))
+
+    def found(self, call: str, number: str) -> str:
+        """Code that finds or inserts the record of this key and side with a number."""
+        made = f"spread_hash({self._hash}, int({self._side.word}), {number})"
+        arguments = call_arguments([*self._keys, self._side, Value(int64, (number,))])
+        return f"{call}(store, {', '.join([made, *arguments])})"
+
+    def keep(self, number: str) -> str:
+        """Write its record, under a number that no other one has; gives the record."""
+        context, scope, node = self._context, self._scope, self._node
+        writer, layout, names = context.writer, window_layout(node), (*node.left, *node.right)
+        values = [scope.column(name) for name in names]
+        texts = [v for v in (*self._keys, *values) if v.type.is_text]
+        if texts:  # asked for at once: a row enters whole, or not yet
+            with writer.block(f"if lacks_bytes(store, {bytes_of(texts)}):"):
+                context.need_store("place")
+        record = writer.let(self.found("window_insert", number), "m")
+        with writer.block(f"if {record} < 0:"):
+            context.need_store("place")
+        entry = writer.let(entry_code(layout, "store", record), "e")
+        assign(writer, layout.value(AT, entry), scope.column(SIDE_TIME))
+        for k, (name, value) in enumerate(zip(names, values, strict=True)):
+            kept = Value(node.rows[name], value.words, value.valid)
+            keep(writer, kept, layout.value(f"{COLUMN}{k}", entry), "Heap(store.heap)")
+        context.note_change(entry, record)
+        return entry
+
+
+def bytes_of(texts: Sequence[Value]) -> str:
+    """Code of the bytes that strings take in a heap."""
+    return " + ".join(f"(kept_bytes({v.words[0]}) if {v.valid or 'True'} else 0)" for v in texts)
+
+
 def joined_text(node: WindowJoin, resources: Resources) -> str:
     """advance(task): give out the pairs of the windows that are due."""
-    made = _Pairs(node, resources)
+    made = Pairs(node, resources)
     made.windows()
     return f"@compiled\ndef advance(task_address):\n{made.head()}{made.writer.text()}"
 
 
-class _Pairs(Advance):
+class Pairs(Advance):
     """The function in the making."""
 
     node: WindowJoin
@@ -93,7 +114,7 @@ class _Pairs(Advance):
                 self.leave_if_full()
                 number = writer.let("pairs[2 * (task.ordered + task.place) + 1]", "m")
                 writer.line(f"entry = {self.entry('store', number)}")
-                with writer.block(f"if {self._side('entry').word}:"):
+                with writer.block(f"if {self.side('entry').word}:"):
                     self._right_row()
                 with writer.block("else:"):
                     self._left_row()
@@ -105,10 +126,10 @@ class _Pairs(Advance):
     def _left_row(self) -> None:
         """A row on the left with all its partners, or by itself if it has none."""
         writer, window = self.writer, self.node.window
-        valid = self._valid("entry")
+        valid = self.valid("entry")
         with writer.block(f"while {valid} and task.firing < task.due_count:"):
             writer.line("other = Store(due[task.firing])")
-            writer.line(f"number = {self._found('other', 'True', 'task.partner')}")
+            writer.line(f"number = {self.found('other', 'True', 'task.partner')}")
             with writer.block("while number >= 0:"):
                 writer.line("task.partner += 1")
                 writer.line(f"partner = {self.entry('other', 'number')}")
@@ -116,15 +137,15 @@ class _Pairs(Advance):
                 if isinstance(window, Interval):
                     partners = window.are_partners(f"entry.{AT}", f"partner.{AT}")
                 with writer.block(f"if {partners}:"):
-                    self.write(self._row("entry", "partner", "entry"))
+                    self.write(self.row("entry", "partner", "entry"))
                     writer.line("task.matched = 1")
                     self.leave_if_full()
-                writer.line(f"number = {self._found('other', 'True', 'task.partner')}")
+                writer.line(f"number = {self.found('other', 'True', 'task.partner')}")
             writer.line("task.partner = 0")
             writer.line("task.firing += 1")
         if self.node.how != "inner":
             with writer.block("if task.matched == 0:"):
-                self.write(self._row("entry", "", "entry"))
+                self.write(self.row("entry", "", "entry"))
 
     def _right_row(self) -> None:
         """A row on the right, which is only given where it has no partner."""
@@ -132,33 +153,33 @@ class _Pairs(Advance):
         if self.node.how != "full":
             writer.line("pass")
             return
-        alone = f"not ({self._valid('entry')}) or {self._found('store', 'False', '0')} < 0"
+        alone = f"not ({self.valid('entry')}) or {self.found('store', 'False', '0')} < 0"
         with writer.block(f"if {alone}:"):
-            self.write(self._row("", "entry", "entry"))
+            self.write(self.row("", "entry", "entry"))
 
     # ---- pieces ------------------------------------------------------------------------------
 
-    def _keys_of(self, entry: str) -> list[Value]:
+    def keys_of(self, entry: str) -> list[Value]:
         return self.layout.key_values(entry)[: -self.layout.spread]
 
-    def _side(self, entry: str) -> Value:
+    def side(self, entry: str) -> Value:
         return self.layout.key_values(entry)[-self.layout.spread]
 
-    def _valid(self, entry: str) -> str:
+    def valid(self, entry: str) -> str:
         """A null key matches nothing."""
-        nullable = [key.valid for key in self._keys_of(entry) if key.valid is not None]
+        nullable = [key.valid for key in self.keys_of(entry) if key.valid is not None]
         return " and ".join(nullable) or "True"
 
-    def _found(self, store: str, side: str, number: str) -> str:
+    def found(self, store: str, side: str, number: str, call: str = "window_find") -> str:
         """Code of the number of a row of the key of `entry`, or -1."""
         made = f"spread_hash(entry.hash, int({side}), {number})"
-        keys = [*self._keys_of("entry"), Value(bool_, (side,)), Value(int64, (number,))]
-        return f"window_find({', '.join([store, made, *call_arguments(keys)])})"
+        keys = [*self.keys_of("entry"), Value(bool_, (side,)), Value(int64, (number,))]
+        return f"{call}({', '.join([store, made, *call_arguments(keys)])})"
 
-    def _row(self, left: str, right: str, key: str) -> dict[str, Value]:
+    def row(self, left: str, right: str, key: str) -> dict[str, Value]:
         """The columns of a pair; of a side that is not there they are null."""
         node = self.node
-        values = dict(zip(node.key, self._keys_of(key), strict=True))
+        values = dict(zip(node.key, self.keys_of(key), strict=True))
         made = node.window.results(self.words, "end", {})
         values |= {name: Value(node.schema[name], (word,)) for name, word in made.items()}
         values[WATERMARK] = Value(int64, ("end - 1",))

@@ -292,23 +292,15 @@ def order_text(layout: StoreLayout, leading: str = "") -> str:
     leading: a value that comes before the key.
     """
     p = layout.prefix
-    writer = Writer()
     first = [layout.value(leading, "a")] if leading else []
     keys = [*first, *layout.key_values("a")]
     others = [*([layout.value(leading, "b")] if leading else []), *layout.key_values("b")]
-    for left, right in zip(keys, others, strict=True):
-        _compare_keys(writer, left, right)
-    writer.line("return 0")
     prefix = "0"
     if keys:
         prefix = _order_word(keys[0])
         if keys[0].valid is not None:
             prefix = f"max({prefix}, LOWEST + 1) if {keys[0].valid} else LOWEST"
-    return f"""
-
-@compiled
-def {p}_order(a, b):
-{writer.text()}
+    return f"""{compare_text(f"{p}_order", keys, others)}
 
 @compiled
 def {p}_prefix(a):
@@ -371,6 +363,19 @@ def {p}_merge(store, address, first, second, count):
     if here != first:
         copy_pairs(address, here, first, count)
 """
+
+
+def compare_text(name: str, keys: list[Value], others: list[Value]) -> str:
+    """name(a, b) -> -1, 0, 1 of two records by parts of a key."""
+    writer = Writer()
+    for left, right in zip(keys, others, strict=True):
+        _compare_keys(writer, left, right)
+    writer.line("return 0")
+    return f"""
+
+@compiled
+def {name}(a, b):
+{writer.text()}"""
 
 
 def _order_word(key: Value) -> str:

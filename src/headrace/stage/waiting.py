@@ -1,0 +1,130 @@
+"""Rows that wait for their time: panes that hold them, and a queue that knows which comes next.
+
+Rows enter the *taking* pane in order of arrival; when it is full, or most of its rows have gone on,
+another one. A pane closes when all have, so they are forgotten soon, whatever the unit of time. The
+queue is a binary heap by time, key and place (its comparison is generated: `generate/versions.py`),
+of three words for each row: time, the first bytes of the key, and the place. In a place the side
+comes before the arrival, so that of equal times a version is there before the row that asks for it.
+"""
+
+from __future__ import annotations
+
+from .memory.records import compiled, i64s
+from .panes import LAST, Panes, find_pane, note_window
+from .room import give_memory
+from .store import Store
+from .windows import give_out, next_window
+
+WAITING = 1 << 62  # the first pane of rows that wait; those of versions are numbered by time
+PANE_ROWS = 1 << 14  # that a pane takes at most
+FEW_ROWS = 64  # of which none is worth another pane
+ROW_BITS = 24  # of a place; panes that were moved to one owner may hold rows of many
+PANE_BITS = 38
+ROW_MASK, PANE_MASK = (1 << ROW_BITS) - 1, (1 << PANE_BITS) - 1
+
+
+@compiled
+def taking_pane(panes):
+    """The address of the pane that takes rows, or 0: it must be opened."""
+    address = find_pane(panes, WAITING + panes.taking)
+    while address != 0 and Store(address).count >= PANE_ROWS:
+        next_taking(panes)
+        address = find_pane(panes, WAITING + panes.taking)
+    return address
+
+
+@compiled
+def next_taking(panes):
+    """Let another pane take rows."""
+    panes.taking = (panes.taking + 1) & PANE_MASK
+
+
+@compiled
+def wait_until(panes, store, time):
+    """A row of a pane goes on when the watermark is behind its time."""
+    store.first = min(store.first, time + 1)
+    panes.next_end = min(panes.next_end, time + 1)
+
+
+@compiled
+def lacks_queue(panes, rows):
+    """Is there no room for so many more rows in the queue?"""
+    return panes.waiting + rows > panes.queue_room
+
+
+@compiled
+def holds_rows(store):
+    """Is an open pane one of rows that wait?"""
+    return store.window >= WAITING
+
+
+@compiled
+def place_of(store, number, is_right):
+    """The place of a row among those of equal time and key."""
+    pane = store.window - WAITING
+    return (0 if is_right else 1 << (ROW_BITS + PANE_BITS)) | (pane << ROW_BITS) | number
+
+
+@compiled
+def row_at(place):
+    """The number of a row in its pane."""
+    return place & ROW_MASK
+
+
+@compiled
+def pane_at(panes, place):
+    """The address of the pane of a row."""
+    return find_pane(panes, WAITING + ((place >> ROW_BITS) & PANE_MASK))
+
+
+@compiled
+def queue_up(panes, time, prefix, place):
+    """Put a row behind all others of the queue, in which there is room. Gives where it stands."""
+    words, at = i64s(panes.queue), panes.waiting
+    words[3 * at], words[3 * at + 1], words[3 * at + 2] = time, prefix, place
+    panes.waiting = at + 1
+    return at
+
+
+@compiled
+def next_place(panes):
+    """The place of the row that goes on next."""
+    return i64s(panes.queue)[2]
+
+
+@compiled
+def change_places(panes, one, other):
+    """Let two rows of the queue change places."""
+    words = i64s(panes.queue)
+    for k in range(3):
+        words[3 * one + k], words[3 * other + k] = words[3 * other + k], words[3 * one + k]
+
+
+@compiled
+def is_due(panes, watermark):
+    """Is there a row that goes on?"""
+    return panes.waiting > 0 and i64s(panes.queue)[0] < watermark
+
+
+@compiled
+def end_waiting(task):
+    """All rows before the watermark have gone on: panes without rows that wait close, and so do
+    versions that nobody asks for any more."""
+    panes = Panes(task.panes)
+    slots = i64s(panes.directory)
+    following = i64s(panes.queue)[0] + 1 if panes.waiting > 0 else LAST
+    for at in range(panes.mask + 1):
+        if slots[at] != 0 and holds_rows(Store(slots[at])):
+            store = Store(slots[at])
+            store.first = following
+            if store.given == store.count:
+                store.first, store.last = task.watermark, task.watermark
+            elif store.window == WAITING + panes.taking and store.given > FEW_ROWS:
+                if 2 * store.given > store.count:
+                    next_taking(panes)
+    if panes.waiting == 0 and panes.queue_room > PANE_ROWS:
+        give_memory(panes.account, panes.queue)
+        panes.queue, panes.queue_room = 0, 0
+    give_out(task, panes, note_window(panes, task.watermark))
+    while task.due_count > 0:
+        next_window(task)
