@@ -1,4 +1,4 @@
-"""`headrace bench ordered` on few rows: both sides are right, and in order."""
+"""`headrace bench ordered` on few rows: all sides are right, and in order."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import pytest
 
 from headrace.cli import main
 
+LIMITS = {"stateless": 1.8, "reorder": 0.95, "reorder_slowed": 1.2, "overhead": 0.85}
+
 
 @pytest.mark.timeout(300)
-def test_the_figure_is_right(capsys):
+def test_the_figures_are_right(capsys):
     assert main(["bench", "ordered", "--json", "--rows", "3000", "--repeat", "1"]) == 0
-    (said,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert (said["figure"], said["must_reach"]) == ("stateless", 1.8)
-    assert said["correct"] and said["ratio"] > 0 and said["rows"] == 3000
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {found["figure"]: found["must_reach"] for found in said} == LIMITS
+    assert all(found["correct"] and found["ratio"] > 0 for found in said)

@@ -15,6 +15,7 @@ VALUES = {
     "idle": "1s",
     "policy": "highest_rate",
     "priority": "high",
+    "reorder": "lock",
     "master": "local[1]",
     "session": object(),
     "checkpoint": "somewhere",
@@ -87,7 +88,7 @@ def test_a_gate_checks_what_it_is_given(given, said):
 
 def test_the_table_has_all_options():
     """Those of `run` and `start` are the same, and each is in the table or honoured by all."""
-    by_all = {"fuse", "prune", "capacity", "compiled", "seconds", "watch", "engine"}
+    by_all = {"fuse", "prune", "capacity", "compiled", "seconds", "watch", "engine", "ordering"}
     found = [
         [p.name for p in inspect.signature(each).parameters.values() if p.kind == p.KEYWORD_ONLY]
         for each in (hr.run, hr.start)

@@ -707,6 +707,57 @@ def test_order_on_several_workers(run):
     assert column(found, "m") == [10 * n + k for n in range(200) for k in range(n % 7)]
 
 
+def _several(stream, run, **options):
+    return run(stream, engine="node", workers=3, capacity=4, **options)
+
+
+def test_order_of_unions(run):
+    rows = hr.read.memory({"n": list(range(100))})
+    found = column(_several(rows.union(rows.select(n=-1 - col("n"))), run), "n")
+    assert [n for n in found if n >= 0] == list(range(100))
+    assert [n for n in found if n < 0] == [-1 - n for n in range(100)]
+
+
+def _totals():
+    """What depends on the order of the rows of each key."""
+    rows = hr.read.memory({"k": [n * n % 7 for n in range(200)], "n": list(range(200))})
+    return rows.key_by("k").running(total=hr.sum("n"))
+
+
+def test_orders_that_sinks_are_promised(run):
+    expected = run(_totals(), engine="thread")
+    assert _several(_totals(), run, ordering="total") == expected
+    found = _several(_totals(), run, ordering="key")
+    assert sorted(found, key=lambda row: row["k"]) == sorted(expected, key=lambda row: row["k"])
+    found = _several(_totals(), run, ordering="none")
+    assert sorted(found, key=lambda row: row["n"]) == expected
+
+
+def test_orders_that_streams_declare(run):
+    rows = hr.read.memory({"n": list(range(100))})
+    assert column(_several(rows.with_ordering("total"), run, ordering="none"), "n") == [*range(100)]
+    assert column(_several(rows, run, ordering="key"), "n") == [*range(100)]
+    both = rows.with_ordering("none").union(rows.with_ordering("total")).write.collect()
+    assert "sink_1: in any order on threads" in hr.explain(both, engine="node")
+
+
+def test_order_for_state(run):
+    found = _several(_totals(), run, ordering="none")
+    sums = {}
+    for row in sorted(found, key=lambda row: row["n"]):
+        sums[row["k"]] = sums.get(row["k"], 0) + row["n"]
+        assert row["total"] == sums[row["k"]]
+
+
+def test_orders_on_spark():
+    """What it sees there is compared in `tests/spark/test_sink_orders.py`."""
+    said = hr.explain(_totals().write.collect(), hr.read.index(5).write.collect(), engine="spark")
+    assert "sink_1: in order on threads, in order for each k on Spark" in said
+    assert "sink_2: in order on threads, in order on Spark" in said
+    with pytest.raises(hr.options.OptionError, match="in order for each k"):
+        hr.run(_totals().write.null(), engine="spark", ordering="total")
+
+
 def test_order_of_errors(run):
     stream = _behind_an_exchange(20).with_columns(x=1 // ((col("n") - 7) * (col("n") - 8)))
     with pytest.raises(ZeroDivisionError, match="7"):

@@ -23,9 +23,12 @@ from .options import (
     ENGINES,
     OptionError,
     check_options,
+    check_spark_orders,
     chosen_bytes,
+    chosen_ordering,
     chosen_policy,
     chosen_priority,
+    chosen_reorder,
     chosen_workers,
     honoured,
     idle_microseconds,
@@ -44,7 +47,13 @@ if TYPE_CHECKING:
 NODE_CAPACITY = 16_384  # rows in a block of the node engine
 
 
-def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True) -> Plan:
+def planned(
+    outputs: Sequence[Output],
+    *,
+    fuse: str = "auto",
+    prune: bool = True,
+    ordering: str | None = None,
+) -> Plan:
     """The plan of some outputs, checked."""
     nodes: list[Node] = []
     for output in outputs:
@@ -63,7 +72,7 @@ def planned(outputs: Sequence[Output], *, fuse: str = "auto", prune: bool = True
             site=caller_site(),
             fix="hr.run(stream.write.console())",
         )
-    return plan(nodes, fuse=fuse, prune=prune)
+    return plan(nodes, fuse=fuse, prune=prune, ordering=chosen_ordering(ordering))
 
 
 def explain(
@@ -72,6 +81,7 @@ def explain(
     shards: int | None = None,
     fuse: str = "auto",
     prune: bool = True,
+    ordering: str | None = None,
 ) -> str:
     """What `run` would do with the same arguments, as text; nothing is started.
 
@@ -82,7 +92,7 @@ def explain(
     """
     engine = engine_named(engine)
     check_options(engine, shards=shards)
-    made = planned(outputs, fuse=fuse, prune=prune)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     if engine != "spark":
         return explain_plan(made, owned=engine == "node")
     from .spark import explain_on_spark
@@ -116,6 +126,7 @@ def run(
     engine: str | None = None,
     workers: int | str | None = None,
     memory: int | str | None = None,
+    ordering: str | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -126,6 +137,7 @@ def run(
     policy: Any = None,
     priority: Any = None,
     gate: Gate | None = None,
+    reorder: str | None = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -149,6 +161,9 @@ def run(
             named, the environment variable HEADRACE_ENGINE says it, or it is "spark".
         workers: On the node engine, how many threads; by default one per core. "auto": as many of
             these run as are worth it, by the rows that they read (docs/scheduling.md).
+        ordering: In which order sinks see rows, unless their stream says it (`with_ordering`):
+            "total" (as one worker gives them), "key" (those of each key so) or "none". Without it,
+            total, and on Spark what `explain` says; what Spark cannot give is an error.
         memory: On the node engine, the most bytes of all blocks and state, or a text: "2 GiB".
         master: On Spark, the cluster, e.g. "spark://host:7077"; by default all cores here.
         checkpoint: On Spark, the folder to go on from after a failure.
@@ -166,15 +181,17 @@ def run(
             query: "normal", "high" or a number. By default queries with more of it come first.
         gate: On Spark, an `hr.Gate` at which the query asks before each micro-batch; queries that
             share a session share it.
+        reorder: On the node engine, how the rows of an operator that several workers share are put
+            in order: "non-blocking" (Ordered, fig. 4) or, to compare with, "lock" (fig. 2).
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate,
+        trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
     )  # fmt: skip
-    made = planned(outputs, fuse=fuse, prune=prune)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     try:
         if options.engine == "spark":
             return options.on_spark(made).finish(seconds, watch)
@@ -207,6 +224,7 @@ class _Options:
             self._given["gate"] = chosen_gate(self._given["gate"], self._given["priority"])
         if "priority" in self._given:
             self._given["priority"] = chosen_priority(self._given["priority"])
+            self._given["reorder"] = chosen_reorder(self._given["reorder"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
     def execution(self, made: Plan) -> Execution:
@@ -225,6 +243,7 @@ class _Options:
 
     def on_spark(self, made: Plan) -> SparkJob:
         """A plan on Spark, which has begun."""
+        check_spark_orders(made)
         from .spark import start as start_on_spark
 
         return start_on_spark(made, capacity=self._capacity, compiled=self._compiled, **self._given)
@@ -246,6 +265,7 @@ def start(
     engine: str | None = "node",
     workers: int | str | None = None,
     memory: int | str | None = None,
+    ordering: str | None = None,
     master: str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -256,6 +276,7 @@ def start(
     policy: Any = None,
     priority: Any = None,
     gate: Gate | None = None,
+    reorder: str | None = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -271,9 +292,9 @@ def start(
     options = _Options(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate,
+        trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
     )  # fmt: skip
-    made = planned(outputs, fuse=fuse, prune=prune)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     if options.engine == "spark":
         return options.on_spark(made).drive_in_background(seconds, watch)
     return Job(made, options.execution(made), seconds, watch).start()
@@ -381,12 +402,14 @@ class Engine:
         memory: int | str | None = None,
         idle: Any = None,
         priority: Any = None,
+        ordering: str | None = None,
+        reorder: str | None = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
         memory: a budget for its blocks and state. The others are those of `run`.
         """
-        made = planned(outputs, fuse=fuse, prune=prune)
+        made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
         _check_capacity(capacity)
         execution = self._engine.query(
             made,
@@ -394,6 +417,7 @@ class Engine:
             chosen_bytes(memory),
             idle_microseconds(idle),
             chosen_priority(priority),
+            chosen_reorder(reorder),
         )
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed

@@ -18,11 +18,15 @@ from .control.policies import POLICIES, make_policy
 from .plan.durations import parse_duration
 from .plan.errors import HeadraceError
 from .plan.expression_types import ExpressionError
+from .plan.nodes import NONE, ORDERINGS, Sink
+from .plan.planner import Plan
+from .plan.rewrites.orders import ALL, promised, said_order
 
 AUTO = "auto"
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b?|b)?", re.IGNORECASE)
 ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
+REORDERS = ("non-blocking", "lock")  # Ordered, figs. 4 and 2
 PRIORITIES = {"normal": 0.0, "high": 1.0}
 
 
@@ -42,6 +46,7 @@ _SHARDS = "the owners of keys are as many as workers here; leave it out"
 _BATCHES = "there are no micro-batches here; capacity= says how many rows a block has"
 _TRIGGER = "rows are worked on as they come here; leave it out"
 _POLICY = 'engine="node" takes policies'
+_REORDER = 'no two workers share an operator here; engine="node" knows reorder='
 _NO_SPARK = 'there is no Spark here; leave it out, or use engine="spark"'
 
 OPTIONS = {
@@ -67,6 +72,7 @@ OPTIONS = {
         ("spark",),
         {"node": "an hr.Engine is shared here: engine.submit(...)", "thread": _NO_SPARK},
     ),
+    "reorder": Option(("node",), {"thread": _REORDER, "spark": _REORDER}),
     "idle": Option(
         ("node", "spark"),
         {"thread": 'windows wait for all channels here; engine="node" knows idle='},
@@ -178,6 +184,50 @@ def microseconds(name: str, given: Any) -> int:
             f'{name}={given!r}: this is not a duration\n  fix: give one, as in {name}="30s"'
         )
     return found
+
+
+def chosen_ordering(ordering: Any) -> str:
+    """The value of `ordering=`: one of the orders, or "" where none is asked for.
+
+    >>> chosen_ordering("none")
+    'none'
+    >>> chosen_ordering("some")
+    Traceback (most recent call last):
+    headrace.options.OptionError: ordering='some': there is no such order
+      fix: one of total, key, none
+    """
+    if ordering is None or ordering in ORDERINGS:
+        return ordering or ""
+    raise OptionError(
+        f"ordering={ordering!r}: there is no such order\n  fix: one of {', '.join(ORDERINGS)}"
+    )
+
+
+def check_spark_orders(plan: Plan) -> None:
+    """An order that was asked for, and that Spark does not give, is an OptionError."""
+    given = plan.orders_on_spark()
+    for sink in plan.optimized:
+        if isinstance(sink, Sink) and sink.ordering and sink.ordering != NONE:
+            asked, order = promised(sink), given[sink.name]
+            if order is None or not order <= (asked or ALL):
+                raise OptionError(
+                    f'ordering="{sink.ordering}": on Spark {sink.name} sees rows '
+                    f"{said_order(order)}\n"
+                    '  fix: ask for less, or use engine="node"'
+                )
+
+
+def chosen_reorder(reorder: Any) -> str:
+    """The value of `reorder=`: one of the schemes; by default the first.
+
+    >>> chosen_reorder(None), chosen_reorder("lock")
+    ('non-blocking', 'lock')
+    """
+    if reorder is None or reorder in REORDERS:
+        return reorder or REORDERS[0]
+    raise OptionError(
+        f"reorder={reorder!r}: there is no such scheme\n  fix: one of {', '.join(REORDERS)}"
+    )
 
 
 def chosen_policy(

@@ -344,18 +344,26 @@ class Stream(Beside):
         return Stream(tolerating(made, on_error))
 
     def map_batches(
-        self, function: Callable[..., Any], *, schema: Any, name: str | None = None
+        self,
+        function: Callable[..., Any],
+        *,
+        schema: Any,
+        stateless: bool = False,
+        max_in_flight: int | None = None,
+        name: str | None = None,
     ) -> Stream:
         """Any Python over Arrow record batches: `function(batch)` gives a batch of `schema`.
 
-        It takes the GIL, so it warns; what can be compiled should be.
+        It takes the GIL, so it warns. max_in_flight: on the node engine, the most calls at a time,
+        with rows in order; 1, or, if it looks at each batch by itself (stateless), one per worker.
 
         >>> import warnings
         >>> with warnings.catch_warnings(record=True):
         ...     example(a=int).map_batches(lambda batch: batch, schema={"a": int})
         Stream(a: int64)
         """
-        return Stream(build_functions.map_batches(self._node, function, schema, name))
+        given = function, schema, stateless, max_in_flight, name
+        return Stream(build_functions.map_batches(self._node, *given))
 
     def map_async(
         self,
@@ -426,6 +434,15 @@ class Stream(Beside):
         Stream(user: string, n: int64; key user)
         """
         return Stream(build_keyed.key_by(self._node, columns, name))
+
+    def with_ordering(self, ordering: str, *, name: str | None = None) -> Stream:
+        """The order in which sinks behind it see rows: as one worker gives them ("total"), those of
+        each key so ("key"), or any ("none"). `hr.run(..., ordering=...)` is for other streams.
+
+        >>> example(user=str, n=int).key_by("user").with_ordering("key")
+        Stream(user: string, n: int64; key user)
+        """
+        return Stream(build_keyed.with_ordering(self._node, ordering, name))
 
     def with_watermark(
         self, column: str, bound: Length, *, latest: Any = None, name: str | None = None

@@ -14,7 +14,7 @@ from .plan.nodes import Sink, Source
 from .plan.planner import Plan
 from .stage.blocks.arrow import as_arrow
 from .stage.stage import Stage
-from .stage.task import LATE, MAIN
+from .stage.task import MAIN, SIDE
 from .stage.units import sampling_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ThreadRun:
                 counted["seconds"],
                 state_bytes=counted.get("state_bytes", 0),
                 late=counted["late_rows"],
-                late_inputs=tuple(read[LATE]),
+                late_inputs=tuple(read[SIDE]),
                 lasted=seconds,
                 waited=seconds - worked,
             )

@@ -295,7 +295,7 @@ def test_an_owner_that_starves_in_silence_is_found(monkeypatch):
 def test_telling_progress_before_the_rows_is_found(monkeypatch):
     bug = planted(
         begin_input,
-        "    if worker.left <= 0:\n",
+        "    most = worker.left\n",
         "    if unit.place_column >= 0:\n"
         "        slice = run.slice\n"
         "        places = NodeBlock(slice.block).block.columns[unit.place_column]\n"
@@ -304,7 +304,7 @@ def test_telling_progress_before_the_rows_is_found(monkeypatch):
         "            unit.told, run.phase = place, MARKING\n"
         "            run.mark.kind, run.mark.value = PROGRESS, place\n"
         "            return GO_ON\n"
-        "    if worker.left <= 0:\n",
+        "    most = worker.left\n",
     )
     with pytest.raises(AssertionError):
         for seed in range(12):

@@ -30,10 +30,12 @@ from headrace.node.reorder import (
     place_of,
     send,
     send_in_order,
+    send_locked,
     send_serial,
 )
 from headrace.node.unit import MAIN, Output
 from headrace.stage.memory.atomics import (
+    cas,
     load_acquire,
     load_relaxed,
     pause,
@@ -239,6 +241,22 @@ LIGHT = {
 
 def test_three_workers_send_in_order(explored):
     explored("three makers, three marks", *makers(3, 3, **LIGHT), models=("tso", "sc"))
+
+
+def test_all_is_sent_in_order_with_a_lock(explored):
+    explored("two makers, two marks", *makers(2, 2, send=send_locked, **LIGHT))
+    explored("three makers", *makers(3, 3, send=send_locked, **LIGHT), models=("sc",))
+
+
+def test_leaving_when_the_lock_is_taken_is_found(found):
+    """Nobody looks twice, so who does not wait loses what he has."""
+    bug = planted(
+        send_locked,
+        "acquire(buffer.lock)",
+        'if cas(buffer.lock.word, "value", 0, 1) == False:\n        return',
+        cas=cas,
+    )
+    assert set(found(*makers(2, 2, send=bug, **LIGHT))) == ALL
 
 
 # ---- who waits is told -----------------------------------------------------------------------

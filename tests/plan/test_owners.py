@@ -44,7 +44,7 @@ def test_a_stage_of_owners_ends_in_front_of_plain_python_and_late_tests():
     states = timed.process(totals, state={"total": int}, output=["t"])
     python = states.map_batches(lambda rows: rows, schema={"k": int, "t": int})
     windows = states.window(hr.tumbling(5)).agg(n=hr.count())
-    for stream in (python, windows):
+    for stream in (python, windows, windows.late()):
         owned = [stage for stage in stages(stream) if stage.is_owned]
         gathered = owned[0].roots[0]
         assert isinstance(gathered, Exchange) and not gathered.order and not gathered.owned

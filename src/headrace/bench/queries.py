@@ -44,7 +44,7 @@ class How:
     """How queries are run. `capacity` is None for the engine's own block size.
 
     bounded, policy: whether runs of the node engine are bounded in time, and who runs first; None
-    for its own way.
+    for its own way. ordering, reorder: as in `run`.
     """
 
     engine: str = "node"
@@ -54,6 +54,8 @@ class How:
     capacity: int | None = None
     bounded: bool | None = None
     policy: str | None = None
+    ordering: str | None = None
+    reorder: str | None = None
 
     @property
     def threads(self) -> int:
@@ -64,8 +66,9 @@ class How:
 
     def options(self) -> dict[str, Any]:
         """What every engine is told about a query."""
-        sized = {} if self.capacity is None else {"capacity": self.capacity}
-        return {"fuse": self.fuse, "prune": self.prune, **sized}
+        chosen = {"capacity": self.capacity, "ordering": self.ordering, "reorder": self.reorder}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return {"fuse": self.fuse, "prune": self.prune, **given}
 
 
 def _engine(how: How) -> hr.Engine:

@@ -24,6 +24,7 @@ from headrace.node.splits import Request
 from headrace.node.unit import (
     BLOCKED,
     CALL,
+    ENDING,
     FAILED,
     FINISHED,
     GO_ON,
@@ -79,13 +80,20 @@ def begin_slice(worker, unit):
         return STARVED
     if not at_rows(worker, unit):
         return GO_ON
-    if wait_for_more(unit):
+    if wait_for_more(unit, run.slice):
         return STARVED
+    start_call(unit)
+    return HOST
+
+
+@compiled
+def start_call(unit):
+    """The host has to call the function for the slice in work."""
+    run = Run(unit.run)
     slice = run.slice
     run.serial, run.due = slice.serial, slice.due
     unit.rows_in += slice.last - slice.first
     run.phase, run.request = ROWS, CALL
-    return HOST
 
 
 @compiled
@@ -97,6 +105,9 @@ def give_rows(worker, unit, given):
         if given.users != 0:
             fetch_add(FeedUsers(given.users), "count", -1)
             given.users = 0
+        if unit.worklist != 0:
+            run.phase = ENDING
+            return GO_ON
         slice, port = run.slice, Port(Edge(unit.edges)[run.reading].port)
         finish_slice(worker, port, slice, slice.last - slice.first)
         run.phase = NEXT

@@ -45,6 +45,7 @@ from .unit import (
     HOSTED,
     KERNEL,
     MERGE,
+    MIX,
     READER,
     SINK,
     SOURCE,
@@ -92,10 +93,12 @@ class Building:
         mode: Mode,
         latencies: tuple[Any, Any],
         markers: dict[str, Any],
+        locks: bool = False,
     ) -> None:
+        """locks: who sends what several workers give has a lock (`reorder.send_locked`)."""
         self.graph, self.memory, self._mode, self._blank = graph, memory, mode, blank
         self.query = QueryRecord.allocate()
-        self._latencies, self._markers = latencies, markers
+        self._latencies, self._markers, self._locks = latencies, markers, locks
         self._kept: list[Any] = []
         self._writers: dict[Any, _Writers] = {}
         self.pools: dict[int, BlockPool] = {}  # by address
@@ -154,7 +157,7 @@ class Building:
             given = GivenRows.allocate()
             self._kept.append(given)
             run.task = given.address
-        elif operator.kind == MERGE:
+        elif operator.kind in (MERGE, MIX):
             self._merge(operator)
         elif operator.kind == GATHER:
             self._gather(operator)
@@ -187,11 +190,13 @@ class Building:
         self._kept += [work, front, ports, outputs]
         first.worklist = work
         for k, (out, ports_behind) in enumerate(zip(first.outs, outs, strict=True)):
-            self._output(first, out, outputs[k], ports_behind, "sent")
+            sent = Out(out.layout)  # rows are copied there, with the bytes of their strings
+            self._output(first, sent, outputs[k], ports_behind, "sent")
         work.front.run, work.front.watermark = front.address, NEVER
         work.front.edges, work.front.edge_count = first.unit.edges, first.unit.edge_count
         buffer = work.buffer
         buffer.size, buffer.output_count, buffer.unit = size, count, first.number
+        buffer.locks = self._locks
         buffer.ports = self._words([port.address for port in ports])
         buffer.outputs, buffer.rows = outputs.address, self._appended(first.outs)
         for mate, peer in zip(first.crew, [*first.crew[1:], first], strict=True):

@@ -29,7 +29,7 @@ from headrace.node.port import (
 from headrace.node.readers import release, retain
 from headrace.node.schedulers.hooks import EngineRecord, ready, ready_near
 from headrace.node.ticks import now
-from headrace.node.unit import Edge, Run, Unit
+from headrace.node.unit import Edge, Unit
 from headrace.stage.memory.records import compiled, i64s
 
 MOMENT = 1_000_000  # ns that a hosted unit waits for rows to become many
@@ -186,10 +186,9 @@ def is_hosted(worker, unit):
 
 
 @compiled
-def wait_for_more(unit):
+def wait_for_more(unit, slice):
     """Shall a hosted unit leave the slice that it has come to alone for a moment, since it is
     small and grows?"""
-    slice = Run(unit.run).slice
     block = NodeBlock(slice.block).block
     if slice.whole != 0 or 2 * (slice.last - slice.first) >= block.capacity:
         unit.patience = 0

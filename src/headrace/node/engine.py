@@ -283,8 +283,7 @@ class NodeEngine:
 
     def close(self) -> None:
         """Cancel what still runs, stop the threads and wait for them, but not for long: those that
-        are in a long run, or in a call that blocks, end behind it. From any thread, also of ours.
-        """
+        are in a long run, or in a call that blocks, end behind it. From any thread, ours too."""
         deadline = time.monotonic() + CLOSE_SECONDS
 
         def left() -> float:
@@ -323,11 +322,12 @@ class NodeEngine:
         budget: int | None = None,
         idle: int | None = None,
         priority: float | None = None,
+        reorder: str = "non-blocking",
     ) -> Query:
-        """A query for this engine; it begins when it is run. idle: in microseconds."""
+        """A query for this engine; it begins when it is run. idle: in µs."""
         self.check()
         patience = None if idle is None else max(1, 1000 * idle)
-        return Query(self, plan, capacity, budget, patience, priority)
+        return Query(self, plan, capacity, budget, patience, priority, reorder == "lock")
 
     def refuse(self) -> None:
         """Take no more queries."""

@@ -23,7 +23,7 @@ from .graph import Operator
 from .pace import NEVER_DUE, Pace, due_time, rows_due
 from .port import ROWS, Port, pending
 from .splits import ChannelFeed, SplitRecord, SplitsRecord
-from .unit import GATHER, MERGE, PASS, READER, SOURCE, Edge, Output, Run, Unit
+from .unit import COLLECT, GATHER, MERGE, MIX, PASS, READER, SOURCE, Edge, Output, Run, Unit
 from .unit import ROWS as IN_SPLIT
 from .worklist import Worklist
 
@@ -34,7 +34,10 @@ NO_ROOM_NEEDED = 1 << 30  # places behind an operator that gives to nobody
 MOST_WAITING = 1 << 20  # rows whose waiting is added up
 MICROSECOND = 1_000  # ns
 SECOND = 1e9  # ns
-SUFFIXES = {MERGE: " (merge)", GATHER: " (gather)", PASS: " (union)"}
+SUFFIXES = {
+    MERGE: " (merge)", MIX: " (merge)", GATHER: " (gather)", COLLECT: " (gather)",
+    PASS: " (union)",
+}  # fmt: skip
 
 
 # ---- looking -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ unit for each worker, which share its rows (`worklist`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ import numpy as np
 from headrace.plan.fusion import is_stateless
 from headrace.plan.nodes import Node, Sink, Source
 from headrace.plan.planner import Plan, StagePlan
+from headrace.plan.rewrites.orders import is_mixed
+from headrace.plan.rewrites.owners import is_collected
 from headrace.stage.blocks.layout import Layout
 from headrace.stage.input import Input
 from headrace.stage.kernel import Kernel
@@ -28,7 +30,7 @@ from headrace.stage.units import BatchesUnit, KernelUnit, OutputUnit
 from headrace.stage.units import Unit as StageUnit
 from headrace.stage.wiring import Wiring
 
-from .unit import BATCHES, GATHER, KERNEL, MERGE, PASS, READER, SINK, SOURCE
+from .unit import BATCHES, COLLECT, GATHER, KERNEL, MERGE, MIX, PASS, READER, SINK, SOURCE
 
 
 @dataclass(eq=False)
@@ -62,6 +64,7 @@ class Operator:
     unit: Any = None  # the record,
     run: Any = None  # and what it has under way
     worklist: Any = None  # of the first of a crew: what they share
+    error: BaseException | None = None  # of a function's call, until it is its turn to be reported
     ports: list[Any] = field(default_factory=list)  # of its edges
 
     @property
@@ -136,15 +139,19 @@ class Graph:
                     operator = Operator(BATCHES, unit.name, stage.number, outs, replica=replica)
                     operator.batches = unit
                     self._add(unit, operator)
+                    self._give_crew(operator, _calls(unit, self.replicas, replicated))
                 elif isinstance(unit, OutputUnit) and replicated and len(unit.watermarks) > 1:
                     self._add(
                         unit, Operator(PASS, unit.name, stage.number, [Out(None)], replica=replica)
                     )
         for root in stage.roots:
             if replicated:
-                self._merges[root.name] = self._add(
-                    None, Operator(MERGE, root.name, stage.number, [Out(None)])
-                )
+                kind = MIX if is_mixed(root) else MERGE
+                operator = Operator(kind, root.name, stage.number, [Out(None)])
+                self._merges[root.name] = self._add(None, operator)
+            elif stage.is_owned and is_collected(root):
+                operator = Operator(COLLECT, root.name, stage.number, [Out(None)])
+                self._merges[root.name] = self._add(None, operator)
             elif stage.is_owned:
                 layout = Layout.of(root.schema)
                 operator = Operator(GATHER, root.name, stage.number, [Out(layout)], root=root)
@@ -177,19 +184,27 @@ class Graph:
             groups = first_group(replica, self.owners), first_group(replica + 1, self.owners)
             operator.groups = range(*groups)
         self._add(unit, operator)
-        if replica is None and self.replicas > 1 and is_stateless(unit.chain.nodes):
-            mates = range(1, self.replicas)
-            crew = [operator, *(self._place_mate(operator) for _ in mates)]
+        if replica is None and is_stateless(unit.chain.nodes):
+            self._give_crew(operator, self.replicas)
+
+    def _give_crew(self, first: Operator, units: int) -> None:
+        """So many units for an operator."""
+        if units > 1:
+            crew = [first, *(self._place_mate(first) for _ in range(1, units))]
             for mate in crew:
                 mate.crew = crew
 
     def _place_mate(self, first: Operator) -> Operator:
-        """Another unit of an operator, with a kernel of its own."""
+        """Another unit of an operator, with a kernel or a count of calls of its own."""
+        outs = [replace(out, readers=[]) for out in first.outs]
+        mate = Operator(first.kind, first.name, first.stage, outs, replica=first.replica)
+        if first.batches is not None:
+            mate.batches = BatchesUnit(first.batches.node, self.capacity)
+            return self._add(mate.batches, mate)
         assert first.kernel_unit is not None
         given = self.capacity, self.is_compiled, self._tables, self._account
-        unit = KernelUnit(first.kernel_unit.chain, *given)
-        outs = [Out(out.layout) for out in first.outs]
-        return self._add(unit, Operator(KERNEL, first.name, first.stage, outs, kernel_unit=unit))
+        mate.kernel_unit = KernelUnit(first.kernel_unit.chain, *given)
+        return self._add(mate.kernel_unit, mate)
 
     def place_readers(self, stage: int, polled: Sequence[bool]) -> None:
         """A unit for each channel of a stage that is to be polled; known when it starts."""
@@ -247,6 +262,13 @@ class Graph:
                 wiring = self._wirings[stage.number, copy]
                 if root.name in wiring.inputs:
                     yield from self._readers(stage, wiring.inputs[root.name], MAIN)
+
+
+def _calls(unit: BatchesUnit, workers: int, replicated: bool) -> int:
+    """How many calls of a function a copy of its stage makes at a time."""
+    node = unit.node
+    most = node.max_in_flight or (workers if node.stateless else 1)
+    return max(1, most // workers) if replicated else most
 
 
 def addresses(values: Sequence[int]) -> np.ndarray:

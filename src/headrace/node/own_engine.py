@@ -27,10 +27,11 @@ class OwnEngine:
         idle: int | None = None,
         policy: Policy | None = None,
         priority: float | None = None,
+        reorder: str = "non-blocking",
         elastic: bool = False,
     ) -> None:
         self._engine = engine.NodeEngine(workers, compiled, policy=policy, elastic=elastic)
-        self._query = self._engine.query(plan, capacity, memory, idle, priority)
+        self._query = self._engine.query(plan, capacity, memory, idle, priority, reorder)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
         self.sample, self.owners = self._query.sample, self._query.owners

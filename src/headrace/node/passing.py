@@ -96,25 +96,41 @@ def run_merge(worker, unit):
     while True:
         if is_cancelled(unit):
             return FINISHED
-        merge = MergeRecord(run.task)
-        if run.phase == MARKING:  # three marks may follow the last rows of a split
-            output = Output(run.outputs)[MAIN]
-            if not has_places(worker, output):
-                return BLOCKED
-            if split_is_over(worker, run, merge, output):
-                unit.finished = ENDED
-                return FINISHED
-            continue
-        place = edge_in_turn(unit, merge.serial)
-        if place < 0:
-            return STARVED
-        slice, port = run.slice, Port(Edge(unit.edges)[place].port)
-        if slice.kind != ROW_SLICE:
-            keep_mark(run.mark, slice)
-            finish_mark(worker, port, slice)
-            run.phase = MARKING
-        elif not pass_rows(worker, unit):
-            return BLOCKED
+        if run.phase == MARKING:
+            answer = mark_split(worker, unit)
+        else:
+            serial = MergeRecord(run.task).serial
+            answer = take_from(worker, unit, edge_in_turn(unit, serial))
+        if answer != GO_ON:
+            return answer
+
+
+@compiled
+def mark_split(worker, unit):
+    """Hand on a mark of a replica; three may follow the last rows of a split."""
+    run = Run(unit.run)
+    output = Output(run.outputs)[MAIN]
+    if not has_places(worker, output):
+        return BLOCKED
+    if split_is_over(worker, run, MergeRecord(run.task), output):
+        unit.finished = ENDED
+        return FINISHED
+    return GO_ON
+
+
+@compiled
+def take_from(worker, unit, place):
+    """Take what was peeked at an edge (-1: none): rows are handed on, a mark comes next."""
+    if place < 0:
+        return STARVED
+    run = Run(unit.run)
+    slice = run.slice
+    if slice.kind == ROW_SLICE:
+        return GO_ON if pass_rows(worker, unit) else BLOCKED
+    keep_mark(run.mark, slice)
+    finish_mark(worker, Port(Edge(unit.edges)[place].port), slice)
+    run.phase = MARKING
+    return GO_ON
 
 
 @compiled
@@ -190,7 +206,7 @@ def run_sink(worker, unit):
             look_again(unit)
             return STARVED
         elif run.slice.kind == ROW_SLICE and run.slice.first < run.slice.last:
-            if wait_for_more(unit):
+            if wait_for_more(unit, run.slice):
                 return STARVED
             unit.rows_in += run.slice.last - run.slice.first
             run.phase, run.request = ROWS, WRITE

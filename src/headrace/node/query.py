@@ -35,6 +35,7 @@ from .unit import (
     CALL,
     FAILED,
     FAILED_TIME,
+    FAILING,
     FINISH,
     KERNEL,
     MAIN,
@@ -69,11 +70,14 @@ class Query:
         budget: int | None,
         idle: int | None = None,
         priority: float | None = None,
+        locks: bool = False,
     ) -> None:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
-        that brings nothing. priority: for policies; more is first."""
+        that brings nothing. priority: for policies; more is first. locks: who sends rows that
+        several workers give has a lock."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
         self.priority, self.scheduling = priority, engine.scheduling
+        self._locks = locks
         self._mode: Mode = engine.mode
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
@@ -160,6 +164,7 @@ class Query:
                 self._mode,
                 (self._latency, self._result_latency),
                 self._markers,
+                self._locks,
             )
         except BaseException:
             self._engine.give_numbers(numbers)
@@ -263,7 +268,14 @@ class Query:
         """Let a user's function have the rows that it has come to; keep what it gives."""
         slice, batches = operator.run.slice, operator.batches
         assert batches is not None
-        rows = batches.called(to_arrow(self._view(slice.block), None, slice.first, slice.last))
+        try:
+            rows = batches.called(to_arrow(self._view(slice.block), None, slice.first, slice.last))
+        except Exception as error:
+            if not operator.crew:
+                raise
+            operator.error = error  # others may be under way that come before it
+            operator.run.phase, operator.run.request = FAILING, FAILED
+            return
         feed, users = Feed(batches.layout, rows), FeedUsers.allocate()
         users.count = 1
         given = GivenRows(operator.run.task)
@@ -296,7 +308,9 @@ class Query:
         return self._made.pools[NodeBlock(block).home].view(block)
 
     def _explain(self, operator: Operator) -> None:
-        """Leave out a row that failed, or raise its error as the user should see it."""
+        """Leave out a row that failed, or raise its error, or that of a call, as users see it."""
+        if operator.error is not None:
+            raise operator.error
         if operator.kind == SOURCE:
             assert self._made is not None
             channel = SplitRecord(operator.run.task).channel

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from headrace.node.appending import append
 from headrace.node.emit import finish_mark, finish_slice, full_port, give_mark, hand_on, keep_mark
+from headrace.node.lock import Lock, acquire, release
 from headrace.node.port import DONE, Mark, Port, Slice, has_more, has_room_now, peek, room_wanted
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.schedulers.hooks import ready
@@ -40,7 +41,9 @@ class ReorderBuffer:
     awaited: i64 = line()  # a claim waits for `next` to move; written by everybody
     lacks: i64 = line()  # the port without room that sending waits for; 0: none
     waited: i64  # ns that slices lay here that were done
-    size: i64 = line()  # fixed: of serials, a power of two
+    lock: Lock = line()  # where sending is lock-based
+    locks: i64 = line()  # fixed: is it?
+    size: i64  # fixed: of serials, a power of two
     output_count: i64  # fixed
     ports: i64  # fixed: address of the addresses of the ports, one for each output of each place
     outputs: i64  # fixed: address of the Outputs, where all is sent to,
@@ -97,6 +100,16 @@ def send(worker, buffer):
         exchange(buffer, "sending", 0)  # an update: it sees what those have put in who came
         if not can_go_on(buffer, lacks):
             return
+
+
+@compiled
+def send_locked(worker, buffer):
+    """The same with a lock (fig. 2), to be compared with: who comes waits for one who is sending.
+    Nobody leaves without a look, so nobody has to look twice. In the figure a lock also guards what
+    is put in; here it has a place of its own."""
+    acquire(buffer.lock)
+    send_in_order(worker, buffer)
+    release(buffer.lock)
 
 
 @compiled

@@ -5,6 +5,8 @@
     PASS     hands on what several operators give, as one stream
     MERGE    hands on what the replicas of a replicated stage give, in the order of their splits
     GATHER   brings together what the owners of key groups give, row by row
+    MIX      hands on what replicas give, in any order
+    COLLECT  hands on what owners give, in any order
 
 and *hosted* ones, which call Python and so run on threads of the host (`hosts`), never on a worker:
 
@@ -43,7 +45,7 @@ from headrace.node.port import Mark, Slice
 from headrace.stage.memory.atomics import load_relaxed
 from headrace.stage.memory.records import compiled, i64, line, record
 
-SOURCE, KERNEL, PASS, MERGE, GATHER, READER, BATCHES, SINK = range(8)
+SOURCE, KERNEL, PASS, MERGE, GATHER, MIX, COLLECT, READER, BATCHES, SINK = range(10)
 HOSTED = (READER, BATCHES, SINK)
 
 # What a run answers; see above.

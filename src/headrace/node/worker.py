@@ -10,6 +10,7 @@ from headrace.node.batches import run_batches
 from headrace.node.claims import UnitState, release, release_listed
 from headrace.node.free_list import NO_UNIT
 from headrace.node.gathering import run_gather
+from headrace.node.mixing import run_collect, run_mix
 from headrace.node.parking import leave, park, prepare, ring, wake_all
 from headrace.node.passing import run_merge, run_pass, run_sink
 from headrace.node.permits import give_permit
@@ -41,10 +42,12 @@ from headrace.node.unit import (
     AGAIN,
     BATCHES,
     BLOCKED,
+    COLLECT,
     GATHER,
     HOST,
     KERNEL,
     MERGE,
+    MIX,
     MORE,
     PASS,
     READER,
@@ -89,10 +92,14 @@ def run_unit(worker, unit):
         return run_pass(worker, unit)
     if unit.kind == GATHER:
         return run_gather(worker, unit)
+    if unit.kind == MIX:
+        return run_mix(worker, unit)
+    if unit.kind == COLLECT:
+        return run_collect(worker, unit)
     if unit.kind == READER:
         return run_reader(worker, unit)
     if unit.kind == BATCHES:
-        return run_batches(worker, unit)
+        return run_batches(worker, unit) if unit.worklist == 0 else run_shared(worker, unit)
     return run_sink(worker, unit)
 
 

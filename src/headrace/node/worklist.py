@@ -1,5 +1,7 @@
 """Several workers on one operator without state (Ordered §1.1, §3): its worklist.
 
+So do several calls of a user's function (`map_batches`), on threads of the host.
+
 Each has a unit of its own, with its own task and output blocks, and takes the next rows from the
 ports that they all read. A claim seals: who has the flag cuts off a slice, as many rows as take
 about the time of a run, and gives it the next serial, so serials are in the order of arrival. What
@@ -13,7 +15,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.node.emit import finish_slice, has_places, let_go, put_mark, seal
+from headrace.node.batches import GivenRows, give_rows, start_call
+from headrace.node.emit import (
+    finish_slice,
+    has_places,
+    let_go,
+    look_again,
+    put_mark,
+    seal,
+    wait_for_more,
+)
 from headrace.node.port import DONE, Port, has_more, pending
 from headrace.node.readers import retain
 from headrace.node.reorder import (
@@ -23,6 +34,7 @@ from headrace.node.reorder import (
     in_window,
     place_of,
     send,
+    send_locked,
 )
 from headrace.node.running import at_rows, next_input, run_rows, start_rows
 from headrace.node.schedulers.hooks import COST_UNIT, ready
@@ -34,6 +46,7 @@ from headrace.node.unit import (
     FINISHED,
     GO_ON,
     HOST,
+    KERNEL,
     MAIN,
     MARKING,
     MORE,
@@ -50,6 +63,7 @@ from headrace.stage.memory.atomics import exchange, load_relaxed
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
 HELP_NS = 20_000  # of work: what is left is worth another worker
+TOO_FEW = -2  # besides the answers of units: rows that grow are left alone for a moment
 
 
 @record
@@ -67,23 +81,69 @@ class Worklist:
 @compiled
 def run_shared(worker, unit):
     """A run of one of the units of an operator: as `run_kernel`, on its own slices."""
-    run, work = Run(unit.run), Worklist(unit.worklist)
+    buffer = Worklist(unit.worklist).buffer
+    if buffer.locks != 0:
+        return run_locked(worker, unit, buffer)
+    return run_freely(worker, unit, buffer)
+
+
+@compiled
+def run_freely(worker, unit, buffer):
+    """A run in which nobody waits for one who sends."""
     while True:
         if is_cancelled(unit):
             return FINISHED
-        if run.phase == NEXT:
-            answer = claim_slice(worker, unit, work)
-        elif run.phase == ROWS:
-            answer = run_rows(worker, unit)
-            if answer == HOST:
-                run.phase, answer = FAILING, GO_ON
-        elif run.phase == ENDING:
-            answer = end_slice(worker, unit)
-        else:
-            answer = fail_in_turn(run, work.buffer)
-        send(worker, work.buffer)
+        answer = work_on_slice(worker, unit)
+        send(worker, buffer)
         if answer != GO_ON:
             return answer
+
+
+@compiled
+def run_locked(worker, unit, buffer):
+    """A run in which who sends has a lock."""
+    while True:
+        if is_cancelled(unit):
+            return FINISHED
+        answer = work_on_slice(worker, unit)
+        send_locked(worker, buffer)
+        if answer != GO_ON:
+            return answer
+
+
+@compiled
+def work_on_slice(worker, unit):
+    """The next step: a claim, rows, the end of a slice, or its error."""
+    run, work = Run(unit.run), Worklist(unit.worklist)
+    if run.phase == NEXT:
+        answer = claim_slice(worker, unit, work)
+        return answer if unit.kind == KERNEL else call_for(unit, answer)
+    if run.phase == ROWS:
+        answer = give_output(worker, unit)
+        if answer == HOST:
+            run.phase, answer = FAILING, GO_ON
+        return answer
+    if run.phase == ENDING:
+        return end_slice(worker, unit)
+    return fail_in_turn(run, work.buffer)
+
+
+@compiled
+def give_output(worker, unit):
+    """What the slice in work becomes: by a kernel, or copied from what a function has given."""
+    if unit.kind == KERNEL:
+        return run_rows(worker, unit)
+    return give_rows(worker, unit, GivenRows(Run(unit.run).task))
+
+
+@compiled
+def call_for(unit, answer):
+    """After the claim of a hosted unit: the host has to call a function for its rows."""
+    if answer == GO_ON and Run(unit.run).phase == ROWS:
+        return HOST
+    if answer == STARVED:
+        look_again(unit)
+    return answer
 
 
 # ---- claims --------------------------------------------------------------------------------
@@ -102,12 +162,21 @@ def claim_slice(worker, unit, work):
         serial = work.serial
         exchange(work, "sealing", 0)  # an update: it sees what those saw who came
         if answer == GO_ON:
-            left = rows_left(work)
-            if left * unit.cost >= HELP_NS * COST_UNIT or (unit.cost == 0 and left > 0):
+            if needs_help(unit, rows_left(work)):
                 ready(worker, unit.peer)
             return GO_ON
+        if answer == TOO_FEW:
+            return STARVED
         if not has_input(work) or not in_window(work.buffer, serial):
             return answer
+
+
+@compiled
+def needs_help(unit, left):
+    """Is what is left worth another worker? What Python takes for it nobody knows."""
+    if unit.cost == 0 or unit.hosted != 0:
+        return left > 0
+    return left * unit.cost >= HELP_NS * COST_UNIT
 
 
 @compiled
@@ -140,6 +209,8 @@ def seal_next(worker, unit, work):
         if next_input(front) < 0:
             return STARVED
         if at_rows(worker, front):
+            if unit.hosted != 0 and wait_for_more(unit, ahead.slice):
+                return TOO_FEW
             seal_rows(worker, unit, work)
             return GO_ON
         if ahead.phase == MARKING:
@@ -163,7 +234,9 @@ def seal_rows(worker, unit, work):
     """Cut off a slice that is now this unit's, and let its outputs be the place of its serial."""
     run, ahead = Run(unit.run), Run(work.front.run)
     serial, peeked, slice = next_serial(work), ahead.slice, run.slice
-    rows = min(peeked.last - peeked.first, worker.left)
+    rows = peeked.last - peeked.first
+    if unit.hosted == 0:  # Python is called for as many as there are
+        rows = min(rows, worker.left)
     worker.left -= rows
     slice.block, slice.serial, slice.due = peeked.block, peeked.serial, peeked.due
     slice.first, slice.last = peeked.first, peeked.first + rows
@@ -174,7 +247,10 @@ def seal_rows(worker, unit, work):
         port = place_of(work.buffer, serial, k)
         port.producer = unit.number
         i64s(Output(run.outputs)[k].ports)[0] = port.address
-    start_rows(unit)
+    if unit.kind == KERNEL:
+        start_rows(unit)
+    else:
+        start_call(unit)
 
 
 # ---- the end of a slice --------------------------------------------------------------------

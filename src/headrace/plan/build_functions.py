@@ -96,12 +96,22 @@ def process(
 
 
 def map_batches(
-    node: Node, function: Callable[..., Any], schema: Any, name: str | None = None
+    node: Node,
+    function: Callable[..., Any],
+    schema: Any,
+    stateless: bool = False,
+    max_in_flight: int | None = None,
+    name: str | None = None,
 ) -> MapBatches:
     """Any Python over Arrow record batches; with a warning, since it takes the GIL."""
     place = Place("map_batches", name)
     if not callable(function):
         raise place.error(f"{function!r} is not a function", "map_batches(function, schema=...)")
+    if max_in_flight is not None and not (isinstance(max_in_flight, int) and max_in_flight >= 1):
+        raise place.error(
+            f"max_in_flight={max_in_flight!r}: there is at least one call at a time",
+            "a whole number, as in max_in_flight=4",
+        )
     try:
         made = place.schema(Schema.of(schema))
     except TypeError as error:
@@ -118,6 +128,8 @@ def map_batches(
         place.name,
         site=place.site,
         function=function,
+        stateless=stateless,
+        max_in_flight=max_in_flight,
     )
 
 

@@ -17,10 +17,13 @@ from .expressions import Aggregate, Column
 from .literals import stored
 from .nodes import (
     COUNTED,
+    KEY,
+    ORDERINGS,
     KeyBy,
     Late,
     MapBatches,
     Node,
+    Ordered,
     Running,
     Union,
     Watermark,
@@ -43,6 +46,24 @@ def key_by(node: Node, columns: Sequence[str], name: str | None = None) -> KeyBy
         raise place.error(f"a column is twice in the key {list(columns)}", "name each once")
     return KeyBy(
         (node,), node.schema, place.name, site=place.site, key=tuple(columns), time=node.time
+    )
+
+
+def with_ordering(node: Node, ordering: str, name: str | None = None) -> Ordered:
+    """Declare in which order sinks behind it see rows."""
+    place = Place("with_ordering", name)
+    if ordering not in ORDERINGS:
+        raise place.error(f"{ordering!r} is not an order", f"one of {', '.join(ORDERINGS)}")
+    if ordering == KEY and not node.key:
+        raise place.error("the stream has no key", f'key_by("user").with_ordering("{KEY}")')
+    return Ordered(
+        (node,),
+        node.schema,
+        place.name,
+        site=place.site,
+        key=node.key,
+        time=node.time,
+        ordering=ordering,
     )
 
 

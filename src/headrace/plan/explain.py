@@ -6,8 +6,19 @@ from collections.abc import Sequence
 
 from .by_column import ArrowColumns
 from .fusion import chains, is_stateless
-from .nodes import Exchange, Node, OperatorClass, Received, WindowAggregate, consumers, walk
+from .nodes import (
+    Exchange,
+    Node,
+    OperatorClass,
+    Received,
+    Sink,
+    WindowAggregate,
+    consumers,
+    walk,
+)
 from .planner import Plan, StagePlan
+from .rewrites.orders import is_mixed, promised, said_order
+from .rewrites.owners import is_collected
 from .schema import Schema
 
 
@@ -106,7 +117,18 @@ def explain_plan(plan: Plan, *, owned: bool = False) -> str:
     ]
     for stage in plan.owned_stages() if owned else plan.stages():
         parts.extend(_stage_lines(stage, owned))
-    return "\n".join(parts)
+    return "\n".join([*parts, "", "Order of rows", *_orders(plan)])
+
+
+def _orders(plan: Plan) -> list[str]:
+    """In which order each sink sees rows, on each engine."""
+    on_spark, lines = plan.orders_on_spark(), []
+    for node in plan.optimized:
+        if isinstance(node, Sink):
+            here, there = said_order(promised(node)), said_order(on_spark[node.name])
+            asked = f'ordering="{node.ordering}"' if node.ordering else "as no ordering was asked"
+            lines.append(f"  {node.name}: {here} on threads, {there} on Spark ({asked})")
+    return lines
 
 
 def _copies(stage: StagePlan) -> str:
@@ -130,6 +152,14 @@ def _degree(stage: StagePlan, chain: Sequence[Node]) -> str:
     return ", on one worker at a time"
 
 
+def _gathered(node: Node) -> str:
+    """How the rows of owners come together."""
+    if is_collected(node):
+        return "as they come"
+    order = node.order if isinstance(node, Exchange) else ()
+    return f"by {', '.join(order) or 'place in the input'}"
+
+
 def _stage_lines(stage: StagePlan, owned: bool) -> list[str]:
     lines = [f"stage {stage.number}, {_copies(stage)}"]
     for node in stage.inputs:
@@ -143,7 +173,8 @@ def _stage_lines(stage: StagePlan, owned: bool) -> list[str]:
     for node in stage.roots:
         order = ""
         if stage.is_owned:
-            by = node.order if isinstance(node, Exchange) else ()
-            order = f", brought together by {', '.join(by) or 'place in the input'}"
+            order = f", brought together {_gathered(node)}"
+        elif stage.is_replicated and owned and is_mixed(node):
+            order = ", as it comes"
         lines.append(f"  out     {node.name}: {node.detail()}{order}, {_columns(node.schema)}")
     return lines

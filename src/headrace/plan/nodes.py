@@ -32,6 +32,10 @@ FAIL, SKIP, DEAD_LETTER = "fail", "skip", "dead_letter"
 ERROR_OPERATOR, ERROR_MESSAGE = "error_operator", "error_message"  # columns of dead letters
 
 
+# In which order a sink sees rows: as one worker would give them, those of each key so, or any.
+TOTAL, KEY, NONE = ORDERINGS = ("total", "key", "none")
+
+
 class OperatorClass(enum.Enum):
     """How far an operator can be parallel (Ordered, section 2)."""
 
@@ -241,6 +245,17 @@ class Watermark(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Ordered(Node):
+    """Declares in which order sinks behind it see rows; moves nothing by itself (`orders`)."""
+
+    ordering: str = TOTAL
+    kind: ClassVar[str] = "ordering"
+
+    def detail(self) -> str:
+        return self.ordering
+
+
+@dataclass(frozen=True, eq=False)
 class OnTime(Node):
     """Rows in panes of windows that are open by the watermark they carry; others are late rows."""
 
@@ -362,9 +377,15 @@ class DeadLetters(Aside):
 
 @dataclass(frozen=True, eq=False)
 class MapBatches(Node):
-    """Any Python over Arrow record batches; takes the GIL."""
+    """Any Python over Arrow record batches; takes the GIL.
+
+    stateless: what it gives for a batch depends on that batch alone. max_in_flight: the most calls
+    at a time; None: one, or if it is stateless as many as there are workers.
+    """
 
     function: Callable[..., Any] = None  # type: ignore[assignment]
+    stateless: bool = False
+    max_in_flight: int | None = None
     kind: ClassVar[str] = "map_batches"
 
     def detail(self) -> str:
@@ -377,10 +398,12 @@ class Exchange(Node):
 
     owned: the stage behind it has a copy for each owner of key groups. order: what the copies of
     the stage before it give is brought together by these columns; without any, by place.
+    unordered: whoever reads it may have its rows in any order.
     """
 
     owned: bool = False
     order: tuple[str, ...] = ()
+    unordered: bool = False
     kind: ClassVar[str] = "exchange"
 
     def detail(self) -> str:
@@ -401,9 +424,13 @@ class Received(Node):
 
 @dataclass(frozen=True, eq=False)
 class Sink(Node):
-    """Rows leave to a connector (`plan.connector.Sink`)."""
+    """Rows leave to a connector (`plan.connector.Sink`).
+
+    ordering: the order that was asked for; "": none was, so it is what the engine gives.
+    """
 
     connector: Any = None
+    ordering: str = ""
     kind: ClassVar[str] = "sink"
 
     def detail(self) -> str:

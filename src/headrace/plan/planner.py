@@ -11,6 +11,7 @@ from .rewrites.columns import compute_columns, lift_operands
 from .rewrites.exchanges import insert_exchanges
 from .rewrites.filters import hint_sources, push_filters
 from .rewrites.naming import name_operators
+from .rewrites.orders import Order, relax_exchanges, settle_orders, spark_orders
 from .rewrites.owners import give_owners
 from .rewrites.pruning import prune_columns
 from .rewrites.times import reuse_times
@@ -58,6 +59,10 @@ class Plan:
         """Everything as one stage: what a single owner runs."""
         return StagePlan(0, self.optimized, self.fuse)
 
+    def orders_on_spark(self) -> dict[str, Order]:
+        """By the name of each sink, the order in which it sees rows on Spark."""
+        return spark_orders(insert_exchanges(self.optimized))
+
     def stages(self) -> list[StagePlan]:
         """The stages for many owners, each after those that feed it."""
         return cut(insert_exchanges(self.optimized), self.fuse)
@@ -65,19 +70,23 @@ class Plan:
     def owned_stages(self) -> list[StagePlan]:
         """The stages of the node engine with several workers: a stage behind an exchange by key
         has several owners, whose rows come together in order before anything else reads them."""
-        return cut(give_owners(insert_exchanges(self.optimized)), self.fuse)
+        return cut(relax_exchanges(give_owners(insert_exchanges(self.optimized))), self.fuse)
 
 
-def plan(sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True) -> Plan:
+def plan(
+    sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True, ordering: str = ""
+) -> Plan:
     """Plan a pipeline.
 
     fuse: "auto" runs chains of operators as one kernel, "none" each operator by itself.
     prune: False lets sources read and copy all their columns.
+    ordering: in which order sinks see rows whose streams do not say it.
     """
     if fuse not in ("auto", "none"):
         raise ValueError(f'fuse={fuse!r}: use "auto" or "none"')
     logical = name_operators(sinks)
-    roots = lift_operands(logical)
+    roots = settle_orders(logical, ordering)
+    roots = lift_operands(roots)
     roots = place_clocks(roots)
     roots = push_filters(roots)
     roots = reuse_times(roots)

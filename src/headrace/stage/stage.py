@@ -32,7 +32,7 @@ from .clock import FOREVER
 from .drive import Driver
 from .input import Input
 from .snapshot import KernelState, Snapshot, new_token
-from .task import CONSUMED, LATE, MAIN
+from .task import CONSUMED, MAIN, SIDE
 from .units import BatchesUnit, KernelUnit, OutputUnit, Unit
 from .wiring import Wiring
 
@@ -195,7 +195,7 @@ class Stage:
     def senders(self) -> dict[str, dict[int, list[str]]]:
         """For every unit the names of those whose rows it reads, by their output."""
         found: dict[str, dict[int, list[str]]] = {
-            unit.name: {MAIN: [], LATE: []} for unit in self._units
+            unit.name: {MAIN: [], SIDE: []} for unit in self._units
         }
         for unit in self._units:
             for output, readers in unit.readers.items():

@@ -203,6 +203,19 @@ def _uuids(random: np.random.Generator, count: int) -> pa.Array:
     return pa.array([str(uuid.UUID(bytes=random.bytes(16), version=4)) for _ in range(count)])
 
 
+def views(events: Stream, campaigns: pa.Table) -> Stream:
+    """The part of the query without state: views, with their campaign.
+
+    >>> views(hr.read.memory(make(10).events), make(10).campaigns)
+    Stream(ad_id: int64, event_time: int64, campaign_id: int64)
+    """
+    return (
+        events.filter(col("event_type") == VIEW, name="views")
+        .select("ad_id", "event_time")
+        .join(hr.table(campaigns, name="campaigns"), on="ad_id")
+    )
+
+
 def pipeline(events: Stream, campaigns: pa.Table) -> Stream:
     """The query: filter, project, static join, tumbling count per campaign.
 
@@ -210,9 +223,7 @@ def pipeline(events: Stream, campaigns: pa.Table) -> Stream:
     Stream(campaign_id: int64, window_start: int64, views: int64; key campaign_id; time ...)
     """
     return (
-        events.filter(col("event_type") == VIEW, name="views")
-        .select("ad_id", "event_time")
-        .join(hr.table(campaigns, name="campaigns"), on="ad_id")
+        views(events, campaigns)
         .with_watermark("event_time", 0)
         .key_by("campaign_id")
         .window(hr.tumbling(WINDOW_MS))

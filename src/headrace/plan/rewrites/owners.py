@@ -4,7 +4,9 @@ Behind an exchange by key, each owner runs a copy of the stage on the rows of it
 the copies give is brought together in the order in which one copy would have given it: the results
 of windows by window and key; all others by the place of the row that they come from, a hidden
 column that rows carry from the exchange on. So a stage of owners ends behind a window, and in front
-of every operator that does not keep places: a test for late rows, plain Python, a union.
+of every operator that does not keep places: a test for late rows, plain Python, a union. Where
+nobody needs more than the order that each owner keeps by itself (`orders`), rows have no places,
+and come together as they come.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from ..nodes import (
 from ..schema import Field, Schema
 from ..types import int64
 from .carrying import carry
+from .orders import keeps_order, needed_orders
 
 PLACED = Field(PLACE, int64)
 
@@ -47,7 +50,8 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
         for node in walk(roots)
         if isinstance(node, Exchange) and node.key and _keeps_state(readers[id(node)])
     }
-    behind: set[int] = set()  # new nodes whose rows carry their place
+    needed = needed_orders(roots)
+    behind: set[int] = set()  # new nodes whose rows are those of owners
     gathered: dict[int, Exchange] = {}  # where the rows of a new node come together
 
     def meet(node: Node) -> Node:
@@ -58,33 +62,44 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
         return gathered[id(node)]
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
-        carries = bool(inputs) and id(inputs[0]) in behind
+        follows = bool(inputs) and id(inputs[0]) in behind
+        placed = bool(inputs) and PLACE in inputs[0].schema
         match node:
             case Exchange() if id(node) in owned:
                 (reader,) = readers[id(node)]
-                if isinstance(reader, Process | Running) and not carries:
-                    inputs = (_numbered(inputs[0]),)
-                exchange = replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
-                if PLACE in exchange.schema:
+                if isinstance(reader, Process | Running):
+                    if not placed and not keeps_order(node.key, needed[id(reader)]):
+                        inputs = (_numbered(inputs[0]),)
+                    exchange = replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
                     behind.add(id(exchange))
-                return exchange
+                    return exchange
+                return replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
             case Windowed() if isinstance(inputs[0], Exchange) and inputs[0].owned:
                 made = node.with_inputs(*inputs)
                 name, order = f"{node.name}.gathered", (*node.window.order, *node.key)
-                return _gathering(made, name, order)
-            case Exchange() | Sink() if carries:
+                mixed = keeps_order(node.key, needed[id(node)])
+                return _gathering(made, name, () if mixed else order)
+            case Exchange() | Sink() if follows:
                 return node.with_inputs(*inputs)
-            case Filter() | Project() | FlatMap() | TableJoin() | Running() if carries:
-                made = carry(node, inputs, PLACED)
+            case Filter() | Project() | FlatMap() | TableJoin() | Running() if follows:
+                made = carry(node, inputs, PLACED) if placed else node.with_inputs(*inputs)
                 behind.add(id(made))
                 return made
-            case DeadLetters() if carries:
-                made = replace(node, inputs=inputs, schema=extended(node.schema, PLACED))
+            case DeadLetters() if follows:
+                made = node.with_inputs(*inputs)
+                if placed:
+                    made = replace(made, schema=extended(node.schema, PLACED))
                 behind.add(id(made))
                 return made
         return node.with_inputs(*map(meet, inputs))
 
     return transform(roots, change)
+
+
+def is_collected(root: Node) -> bool:
+    """Do the rows that a stage of owners gives come together as they come?"""
+    ordered = isinstance(root, Exchange) and bool(root.order)
+    return not ordered and PLACE not in root.input.schema
 
 
 def _keeps_state(readers: Sequence[Node]) -> bool:
