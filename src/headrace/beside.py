@@ -1,10 +1,11 @@
-"""Rows that an operator gives besides its own: those that came too late, and those that failed."""
+"""Streams beside a stream: rows that came too late, that failed, or that a condition leaves out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from .combined import Combined
+from .expr import Expr
 from .plan import build_errors, build_keyed
 
 if TYPE_CHECKING:
@@ -12,9 +13,21 @@ if TYPE_CHECKING:
 
 
 class Beside(Combined):
-    """Second outputs, of the stream that an operator gave."""
+    """Second outputs, most of them of the stream that an operator gave."""
 
     __slots__ = ()
+
+    def split(self, condition: Expr, *, name: str | None = None) -> tuple[Stream, Stream]:
+        """The rows for which a condition is true, and all others: those where it is null, too.
+
+        >>> from headrace.expr import col
+        >>> from headrace.stream import example
+        >>> cheap, dear = example(price=float).split(col("price") < 10)
+        """
+        rows = self._made(self._node)
+        other = None if name is None else f"{name}.others"
+        chosen = rows.filter(condition, name=name)
+        return chosen, rows.filter(~condition.fill_null(False), name=other)
 
     def late(self, *, name: str | None = None) -> Stream:
         """The rows that came too late for their window, of a stream that `agg` gave.

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from .beside import Beside
-from .expr import Agg, Expr, col, hash_, lit, named_nodes, plain
+from .expr import Agg, Expr, named_nodes, plain
 from .expr.functions import check_function
+from .expr.samples import is_sampled
 from .habits import STREAM, unknown
 from .plan import build, build_chosen, build_functions, build_keyed
 from .plan.build_errors import tolerating
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 Output = str | Sequence[str] | Mapping[str, Any]
 OnError = Literal["fail", "skip", "dead_letter"]
-SAMPLED = 1 << 32  # parts of all rows, of which `sample` takes some
 
 
 def example(**columns: Any) -> Stream:
@@ -167,16 +167,6 @@ class Stream(Beside):
         made = build.filter(self._node, condition.node, check_function, name)
         return Stream(tolerating(made, on_error))
 
-    def split(self, condition: Expr, *, name: str | None = None) -> tuple[Stream, Stream]:
-        """The rows for which a condition is true, and all others: those where it is null, too.
-
-        >>> from headrace.expr import col
-        >>> cheap, dear = example(price=float).split(col("price") < 10)
-        """
-        chosen = self.filter(condition, name=name)
-        other = None if name is None else f"{name}.others"
-        return chosen, self.filter(~condition.fill_null(False), name=other)
-
     def sample(
         self,
         fraction: float,
@@ -193,14 +183,7 @@ class Stream(Beside):
         >>> example(user=str, price=float).sample(0.1, by="user")
         Stream(user: string, price: float64)
         """
-        place = Place("sample", name)
-        if isinstance(fraction, bool) or not isinstance(fraction, int | float):
-            raise place.error(f"the fraction {fraction!r} is not a number", "sample(0.1)")
-        if not 0 <= fraction <= 1:
-            raise place.error(f"the fraction {fraction!r} is not from 0 to 1", "sample(0.1)")
-        named = [by] if isinstance(by, str) else list(self.schema.names if by is None else by)
-        columns = [col(place.existing(column, self.schema)) for column in named]
-        chosen = hash_(lit(seed), *columns) % SAMPLED < round(fraction * SAMPLED)
+        chosen = is_sampled(self.schema, fraction, by, seed, Place("sample", name))
         return self.filter(chosen, name=name)
 
     def select(
