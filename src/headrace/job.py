@@ -224,6 +224,7 @@ class _Options:
             self._given["gate"] = chosen_gate(self._given["gate"], self._given["priority"])
         if "priority" in self._given:
             self._given["priority"] = chosen_priority(self._given["priority"])
+        if "reorder" in self._given:
             self._given["reorder"] = chosen_reorder(self._given["reorder"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
