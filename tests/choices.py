@@ -7,10 +7,25 @@ every run, so that kernels compiled once are found in the cache.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
+
+FEWER = 3  # times fewer examples
+
+
+def fewer(test: Callable[..., Any]) -> Callable[..., Any]:
+    """A test that is slow, or has many cases, with fewer examples; `make soak` has more of all."""
+    return settings(max_examples=settings().max_examples // FEWER)(test)
+
+
+def kinds_of(kinds: Iterable[str], *often: str) -> pytest.MarkDecorator:
+    """A case for each kind; where some are named, the others are for `make soak`."""
+    seldom = [pytest.param(kind, marks=pytest.mark.soak) for kind in kinds if kind not in often]
+    return pytest.mark.parametrize("kind", [*often, *seldom] if often else list(kinds))
 
 
 class Choices(Protocol):

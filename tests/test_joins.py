@@ -6,8 +6,8 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from tests.choices import Choices, Seeded, choices
+from hypothesis import given
+from tests.choices import Choices, Seeded, choices, fewer, kinds_of
 from tests.naive import naive, rows_of
 from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
@@ -36,7 +36,8 @@ KINDS = {
     "as of": lambda a, b, on: a.asof_join(b, on),
     "as of, near": lambda a, b, on: a.asof_join(b, on, tolerance=6, how="left"),
 }
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = kinds_of(KINDS)
+some_kinds = kinds_of(KINDS, "window full", "interval left", "as of, near")
 KEYS = [{"k": "id"}, {"f": "g"}, {"k": "id", "x": "y"}]
 
 
@@ -64,6 +65,7 @@ def pipeline(choose: Choices, kind: str, channels: int = 1, most: int = 30, on=N
 
 
 @kinds
+@fewer
 @given(choose=choices())
 def test_joins_agree_with_the_reference(kind, choose):
     check(
@@ -75,7 +77,7 @@ def test_joins_agree_with_the_reference(kind, choose):
 
 
 @kinds
-@settings(max_examples=30)
+@fewer
 @given(choose=choices())
 def test_joins_over_channels_and_shards(kind, choose):
     outputs = pipeline(choose, kind, channels=choose.pick([1, 3]), most=15)
@@ -91,7 +93,7 @@ def test_joins_over_channels_and_shards(kind, choose):
 
 
 @pytest.mark.compiled
-@kinds
+@some_kinds
 def test_compiled_joins_agree_on_engines(kind):
     for seed in range(2):
         choose = Seeded(seed)
@@ -163,7 +165,7 @@ def events(first, last):
 
 
 @kinds
-@settings(max_examples=10)
+@fewer
 @given(cuts=cuts(100))
 def test_saved_and_restored_anywhere(kind, cuts):
     """A stream with itself, so that one source feeds both sides."""

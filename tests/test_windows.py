@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from tests.choices import Choices, Seeded, choices
+from tests.choices import Choices, Seeded, choices, fewer, kinds_of
 from tests.naive import naive, rows_of
 from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
@@ -39,7 +39,8 @@ KINDS = {
     "session": hr.session(gap=4),
     "session, long": hr.session(gap=25),
 }
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = kinds_of(KINDS)
+some_kinds = kinds_of(KINDS, "tumbling", "sliding, uneven", "session")
 KEYS = [(), ("k",), ("f",), ("k", "x")]
 BOUND = 5
 
@@ -70,6 +71,7 @@ def results(stream, window, key, in_order=True):
 
 
 @kinds
+@fewer
 @given(choose=choices())
 def test_windows_agree_with_the_reference(kind, choose):
     outputs = pipeline(choose, kind)
@@ -79,6 +81,7 @@ def test_windows_agree_with_the_reference(kind, choose):
 
 
 @kinds
+@fewer
 @given(choose=choices())
 def test_windows_over_channels_and_shards(kind, choose):
     outputs = pipeline(choose, kind, channels=3, most=15)
@@ -96,7 +99,7 @@ def test_windows_over_channels_and_shards(kind, choose):
 
 
 @pytest.mark.compiled
-@kinds
+@some_kinds
 def test_compiled_windows_agree_on_engines(kind):
     """The same kernels interpreted by nobody: as a stage, and by several workers of a node."""
     for seed in range(4):
@@ -110,6 +113,7 @@ def test_compiled_windows_agree_on_engines(kind):
 
 
 @kinds
+@fewer
 @given(choose=choices())
 def test_results_come_when_their_window_is_over(kind, choose):
     """Behind each row, exactly the windows are out that end at or before the watermark."""
@@ -145,6 +149,7 @@ def test_results_come_when_their_window_is_over(kind, choose):
 
 
 @kinds
+@fewer
 @given(choose=choices())
 def test_times_of_the_far_future_are_late(kind, choose):
     """They leave all other rows as they are: whatever else is late would be so without them."""
@@ -201,7 +206,7 @@ def events(first, last):
 
 
 @kinds
-@settings(max_examples=20)
+@fewer
 @given(cuts=cuts(SAVED_ROWS))
 def test_saved_and_restored_anywhere(kind, cuts):
     check_saved(saved_plan(kind), events, SAVED_ROWS, cuts)
@@ -213,7 +218,7 @@ SPRING, AUTUMN = dt.datetime(2026, 3, 29, tzinfo=dt.UTC), dt.datetime(2026, 10, 
 STEPS = ["1d", "2d", "1w", "1mo", "1q", "1y"]
 
 
-@settings(max_examples=settings().max_examples // 3)
+@fewer
 @pytest.mark.parametrize("every", STEPS)
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia"])
 @given(

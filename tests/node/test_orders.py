@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 from hypothesis import given
-from tests.choices import Seeded, choices
+from tests.choices import Seeded, choices, fewer
 from tests.counts import count
 from tests.node.schedulers import scheduled
 from tests.node.sizes import any_sizes
@@ -139,6 +139,7 @@ def compare(choose, *, compiled):
     assert_promised(output.result(), expected, ordering, stream.node.key)
 
 
+@fewer
 @given(choose=choices())
 def test_random_pipelines_keep_their_promise(choose):
     compare(choose, compiled=False)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from hypothesis import given
-from tests.choices import Seeded, choices
+from tests.choices import Seeded, choices, fewer
 from tests.counts import count
 from tests.naive import naive, rows_of
 from tests.node.schedulers import scheduled
@@ -76,6 +76,7 @@ def _compare(choose, *, compiled, most_rows):
 
 
 @pytest.mark.parametrize("how", HOW)
+@fewer
 @given(choose=choices())
 def test_random_pipelines(how, choose):
     with scheduled(how):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from hypothesis import given
-from tests.choices import Seeded, choices
+from tests.choices import Seeded, choices, fewer
 from tests.counts import count
 from tests.node.explore import planted
 from tests.node.schedulers import scheduled
@@ -356,6 +356,7 @@ def stalls(monkeypatch):
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 
+@fewer
 @given(choose=choices())
 def test_random_operators_give_the_rows_of_one_worker_in_order(choose):
     compare(choose, compiled=False, most_rows=60)
