@@ -1,6 +1,7 @@
 """What all tests share: random-test profiles, the kernel cache, and which tests run at all."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -26,6 +27,13 @@ def kernel_cache():
         folder = Path(chosen).expanduser().resolve()
         folder.mkdir(parents=True, exist_ok=True)
         os.environ["HEADRACE_CACHE"] = str(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts():
+    """Ctrl-C works, also where a shell has started the tests in the background and ignores it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

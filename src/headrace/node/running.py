@@ -26,6 +26,7 @@ from headrace.node.emit import (
 from headrace.node.port import END, MARKER, PROGRESS, SETTLED, SPLIT, WATERMARK, Port, peek
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.readers import retain
+from headrace.node.schedulers.hooks import EngineRecord
 from headrace.node.splits import ENDED, STOPPED
 from headrace.node.ticks import now
 from headrace.node.unit import (
@@ -66,6 +67,7 @@ from headrace.stage.windows import (
 )
 
 PLACES = 1 << 32  # of the rows that one split may become at an exchange
+OVERTIME = 2  # times as long as a run should take, it may
 STATE_ROWS = 512  # between looks at the clock: state that grows makes rows dear all of a sudden
 
 
@@ -189,8 +191,8 @@ def begin_input(worker, unit):
     if not at_rows(worker, unit):
         return GO_ON
     most = worker.left
-    if unit.room != 0:
-        most = min(most, STATE_ROWS) if now() < worker.until else 0
+    if unit.room != 0 and most > 0:
+        most = min(most, STATE_ROWS) if has_time(worker) else 0
     if most <= 0:
         return MORE
     slice = run.slice
@@ -198,6 +200,18 @@ def begin_input(worker, unit):
     worker.left -= slice.last - slice.first
     start_rows(unit)
     return GO_ON
+
+
+@compiled
+def has_time(worker):
+    """May the present run take more rows, by the clock? It always takes some."""
+    run_ns = EngineRecord(worker.engine).run_ns
+    if run_ns == 0:
+        return True
+    moment = now()
+    if worker.until == 0:
+        worker.until = moment + OVERTIME * run_ns
+    return moment < worker.until
 
 
 @compiled

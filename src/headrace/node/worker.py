@@ -56,7 +56,6 @@ from headrace.node.unit import (
     Unit,
 )
 from headrace.node.worklist import run_shared
-from headrace.stage.clock import FOREVER
 from headrace.stage.memory.atomics import (
     load_acquire,
     load_relaxed,
@@ -75,7 +74,6 @@ LONGEST_SLEEP = 250_000_000  # ns
 WHOLE = 64  # weight of a run that alone tells what a row costs,
 WHOLE_NS = 800_000  # which is one that takes so long; others have that much less
 FULL = 16  # the least weight of a run that has taken all rows it was allowed
-OVERTIME = 2  # times as long as a run should take, it may
 WATCHED_RUNS = 64  # after one that seemed to have long rows
 
 
@@ -156,7 +154,7 @@ def run_once(worker, unit):
     """One run of a unit, and what is noted of it: also what a row costs, for the next one."""
     begun, rows = now(), unit.rows_in
     run_ns = EngineRecord(worker.engine).run_ns
-    worker.until = begun + OVERTIME * run_ns if run_ns > 0 else FOREVER
+    worker.until = 0
     watched = unit.watched > 0
     on_core = thread_time() if watched else 0
     note_pause(unit, begun)

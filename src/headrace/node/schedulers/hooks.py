@@ -107,7 +107,7 @@ class Worker:
     held: i64  # the unit that waits for Python, or that is to be run; NO_UNIT: none
     patience: i64  # ns: how long to AWAIT a unit
     left: i64  # rows that the present run may still take,
-    until: i64  # and ns: when it should be over, whatever rows were expected to cost
+    until: i64  # and ns: when it should be over, whatever a row was expected to cost; 0: not known
     permitted: i64  # the present run has a permit
     checked: i64  # ns: when it last looked at the timed units
     turn: Turn = line()
