@@ -359,7 +359,7 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 @fewer
 @given(choose=choices())
 def test_random_operators_give_the_rows_of_one_worker_in_order(choose):
-    compare(choose, compiled=False, most_rows=60)
+    compare(choose, compiled=False, most_rows=25)
     count("random operators without state behind an exchange")
 
 
