@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.choices import fewer
 
 import headrace as hr
 from headrace import StateError
@@ -101,6 +102,7 @@ cuts = st.lists(st.integers(0, ROWS), min_size=1, max_size=6).map(sorted)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
+@fewer
 @given(cuts=cuts)
 def test_snapshots_at_any_points_change_nothing(compiled, cuts):
     stage, rows, done, saved = Stage(PLAN.whole, compiled=compiled), [], 0, []
