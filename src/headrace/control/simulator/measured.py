@@ -43,7 +43,8 @@ def profile_of(operators: Iterable[Measured], priority: float = 0.0) -> Profile:
 
     >>> rows = Measured("rows", (), 1000, 1000, 0.1, lasted=10.0, waited=9.0)
     >>> few = Measured("few", ("rows",), 1000, 10, 0.5)
-    >>> rows, few = profile_of([rows, few]).operators
+    >>> sink = Measured("sink", ("few",), 10, 10, 0.1)
+    >>> rows, few, sink = profile_of([rows, few, sink]).operators
     >>> rows.arrivals, rows.rate, few.cost, few.selectivity
     ('steady', 100.0, 0.0005, 0.01)
     """
