@@ -4,9 +4,7 @@ What a worker gave is read next by the same worker, while it is in this core's c
 whose output was full goes on when its readers have run: so a source goes block by block all the way
 down a chain before it copies the next block (Bobox's immediate tasks, §4.2; Streams fig. 6 without
 its recursion). All else is in one free list (Streams figs. 4-5): only what a worker leaves behind
-is taken by others. What a worker has begun and what is listed take turns: a reader whose run was
-bounded is listed, and who writes for it must not get ahead of it by more and more rows, which are
-no longer in the cache when they are read.
+is taken by others.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ class Kept:
     """What is kept for one worker, which alone writes it."""
 
     near: i64 = line()
-    went_on: i64  # the last unit was one that it had begun, so the next one is a listed one
     depth: i64
     begun: array(i64, MOST_KEPT) = line()  # units that go on later, the last one first
 
@@ -87,14 +84,8 @@ def next_task(address):
         if kept.near != NO_UNIT:
             unit, kept.near = kept.near, NO_UNIT
             return unit
-        if kept.went_on != 0:
-            kept.went_on = 0
-            unit = pick(FreeList(record.list))
-            if unit != NO_UNIT:
-                return unit
         if kept.depth > 0:
             kept.depth -= 1
-            kept.went_on = 1
             return kept.begun[kept.depth]
     return pick(FreeList(record.list))
 
