@@ -29,8 +29,6 @@ from headrace.stream import Stream
 from headrace.time import Windows
 from headrace.write import Output
 
-CAPACITIES = (1, 2, 3, 7, 16, 64, 64, 8192)
-
 
 def random_pipeline(
     choose: Choices, *, steps: int = 6, most_rows: int = 40, channels: int = 3, name: str = ""

@@ -20,6 +20,9 @@ from headrace.plan.explain import explain_plan
 from headrace.plan.nodes import OperatorClass, Source, walk
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
+from headrace.testing.stages import run_stages
+
+CAPACITIES = (1, 2, 3, 7, 16, 64, 64, 8192)  # of blocks
 
 # What a row may do to a pipeline; anything else is a bug.
 ROW_ERRORS = (ArithmeticError, ValueError)
@@ -208,6 +211,25 @@ def check(outputs: Sequence[Any], **options: Any) -> bool:
         error.add_note(explain_plan(planned(outputs)))
         raise
     return True
+
+
+def check_anyhow(outputs: Sequence[Any], choose: Choices) -> None:
+    """Compare interpreted runs with the reference, with the input in pieces, fused or not."""
+    fuse = choose.pick(["auto", "none"])
+    check(outputs, capacity=choose.pick(CAPACITIES), cuts=choose, fuse=fuse)
+
+
+def check_over_shards(outputs: Sequence[Any], choose: Choices) -> None:
+    """Compare with the reference what all stages give together, over one shard or three."""
+    found = run_stages(
+        *outputs,
+        shards=choose.pick([1, 3]),
+        capacity=choose.pick(CAPACITIES),
+        batch=choose.pick([1, 5, 1000]),
+        seed=choose.number(0, 100),
+    )
+    for one, other in zip(found.values(), naive(outputs), strict=True):
+        assert_same(rows_of(one), other, ordered=False)
 
 
 def check_on_engines(outputs: Sequence[Any], choose: Choices, *, ordered: bool) -> None:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from tests.choices import choices
 from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES
-from tests.running import assert_same, check, run_staged
+from tests.running import CAPACITIES, assert_same, check, run_staged
 from tests.test_joins import pipeline
 
 import headrace as hr

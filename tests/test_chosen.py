@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from tests.choices import Choices, Seeded, choices
 from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check, check_on_engines
+from tests.running import check_anyhow, check_on_engines, check_over_shards
 from tests.saving import check_saved, cuts
 
 import headrace as hr
@@ -48,23 +47,14 @@ def pipeline(choose: Choices, channels: int = 1, most: int = 40, key=None) -> li
 @given(choose=choices())
 def test_some_rows_agree_with_the_reference(choose):
     outputs = pipeline(choose)
-    check(
-        outputs, capacity=choose.pick(CAPACITIES), cuts=choose, fuse=choose.pick(["auto", "none"])
-    )
+    check_anyhow(outputs, choose)
 
 
 @given(choose=choices())
 def test_some_rows_over_shards(choose):
     outputs = pipeline(choose)
     del outputs[3]  # the rows of several owners come in any order
-    found = run_stages(
-        *outputs,
-        shards=choose.pick([1, 3]),
-        capacity=choose.pick(CAPACITIES),
-        batch=choose.pick([1, 5, 1000]),
-    )
-    for one, other in zip(found.values(), naive(outputs), strict=True):
-        assert_same(rows_of(one), other, ordered=False)
+    check_over_shards(outputs, choose)
 
 
 @given(choose=choices())

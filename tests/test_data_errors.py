@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from tests.choices import Choices, Seeded, choices
 from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check
+from tests.running import assert_same, check, check_anyhow, check_over_shards
 from tests.saving import check_saved, cuts
 
 import headrace as hr
@@ -19,7 +18,6 @@ from headrace.job import planned
 from headrace.observe.progress import line
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string
-from headrace.testing.stages import run_stages
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -89,22 +87,13 @@ def pipeline(choose: Choices, channels: int = 1, most: int = 40, key=None) -> li
 @given(choose=choices())
 def test_rows_left_out_agree_with_the_reference(choose):
     outputs = pipeline(choose)
-    check(
-        outputs, capacity=choose.pick(CAPACITIES), cuts=choose, fuse=choose.pick(["auto", "none"])
-    )
+    check_anyhow(outputs, choose)
 
 
 @given(choose=choices())
 def test_rows_left_out_over_shards(choose):
     outputs = pipeline(choose)
-    found = run_stages(
-        *outputs,
-        shards=choose.pick([1, 3]),
-        capacity=choose.pick(CAPACITIES),
-        batch=choose.pick([1, 5, 1000]),
-    )
-    for one, other in zip(found.values(), naive(outputs), strict=True):
-        assert_same(rows_of(one), other, ordered=False)
+    check_over_shards(outputs, choose)
 
 
 @pytest.mark.compiled

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from tests.choices import Choices, Seeded, choices, fewer, kinds_of
 from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check, check_on_engines
+from tests.running import assert_same, check, check_anyhow, check_on_engines, check_over_shards
 from tests.saving import check_saved, cuts
 
 import headrace as hr
@@ -21,7 +20,6 @@ from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string, timestamp
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
-from headrace.testing.stages import run_stages
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -68,12 +66,7 @@ def pipeline(choose: Choices, kind: str, channels: int = 1, most: int = 30, on=N
 @fewer
 @given(choose=choices())
 def test_joins_agree_with_the_reference(kind, choose):
-    check(
-        pipeline(choose, kind),
-        capacity=choose.pick(CAPACITIES),
-        cuts=choose,
-        fuse=choose.pick(["auto", "none"]),
-    )
+    check_anyhow(pipeline(choose, kind), choose)
 
 
 @kinds
@@ -81,15 +74,7 @@ def test_joins_agree_with_the_reference(kind, choose):
 @given(choose=choices())
 def test_joins_over_channels_and_shards(kind, choose):
     outputs = pipeline(choose, kind, channels=choose.pick([1, 3]), most=15)
-    found = run_stages(
-        *outputs,
-        shards=choose.pick([1, 3]),
-        capacity=choose.pick(CAPACITIES),
-        batch=choose.pick([1, 5, 1000]),
-        seed=choose.number(0, 100),
-    )
-    for one, other in zip(found.values(), naive(outputs), strict=True):
-        assert_same(rows_of(one), other, ordered=False)
+    check_over_shards(outputs, choose)
 
 
 @pytest.mark.compiled

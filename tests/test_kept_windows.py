@@ -7,10 +7,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from tests.choices import Choices, Seeded, choices
-from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check, check_on_engines, order_matters
+from tests.running import (
+    check_anyhow,
+    check_on_engines,
+    check_over_shards,
+    order_matters,
+)
 from tests.saving import check_saved, cuts
 
 import headrace as hr
@@ -20,7 +23,6 @@ from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
-from headrace.testing.stages import run_stages
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -48,22 +50,13 @@ def test_updated_results_agree_with_the_reference(choose):
     outputs = pipeline(choose, channels)
     if channels > 1:  # sums of floats, and the last of several rows at one time
         outputs = [output for output in outputs if not order_matters(output.node)]
-    check(
-        outputs, capacity=choose.pick(CAPACITIES), cuts=choose, fuse=choose.pick(["auto", "none"])
-    )
+    check_anyhow(outputs, choose)
 
 
 @given(choose=choices())
 def test_updated_results_over_shards(choose):
     outputs = pipeline(choose)
-    found = run_stages(
-        *outputs,
-        shards=choose.pick([1, 3]),
-        capacity=choose.pick(CAPACITIES),
-        batch=choose.pick([1, 5, 1000]),
-    )
-    for one, other in zip(found.values(), naive(outputs), strict=True):
-        assert_same(rows_of(one), other, ordered=False)
+    check_over_shards(outputs, choose)
 
 
 @pytest.mark.compiled

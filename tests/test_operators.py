@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.choices import Seeded, choices
 from tests.counts import count
 from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES, OPERATORS, Builder, Shape
+from tests.pipelines import OPERATORS, Builder, Shape
 from tests.random_expressions import ANY_KIND, Expressions
 from tests.random_rows import schema, tables
-from tests.running import assert_same, check, run_staged
+from tests.running import CAPACITIES, assert_same, check, run_staged
 
 import headrace as hr
 from headrace import col

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from tests.choices import Choices, Seeded, choices
 from tests.counts import count
 from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES, Shape, build, random_pipeline
+from tests.pipelines import Shape, build, random_pipeline
 from tests.running import (
+    CAPACITIES,
     ROW_ERRORS,
     assert_same,
     check,

@@ -6,10 +6,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from tests.choices import Choices, Seeded, choices
-from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check, check_on_engines
+from tests.running import check_anyhow, check_on_engines, check_over_shards
 from tests.saving import check_saved, cuts
 
 import headrace as hr
@@ -17,7 +15,6 @@ from headrace import PipelineError, col
 from headrace.job import planned
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string
-from headrace.testing.stages import run_stages
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -55,25 +52,13 @@ def pipeline(choose: Choices, most: int = 40, key=None) -> list:
 
 @given(choose=choices())
 def test_running_aggregates_agree_with_the_reference(choose):
-    check(
-        pipeline(choose),
-        capacity=choose.pick(CAPACITIES),
-        cuts=choose,
-        fuse=choose.pick(["auto", "none"]),
-    )
+    check_anyhow(pipeline(choose), choose)
 
 
 @given(choose=choices())
 def test_running_aggregates_over_shards(choose):
     outputs = pipeline(choose)
-    found = run_stages(
-        *outputs,
-        shards=choose.pick([1, 3]),
-        capacity=choose.pick(CAPACITIES),
-        batch=choose.pick([1, 5, 1000]),
-    )
-    for one, other in zip(found.values(), naive(outputs), strict=True):
-        assert_same(rows_of(one), other, ordered=False)
+    check_over_shards(outputs, choose)
 
 
 @pytest.mark.compiled

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.choices import Choices, choices
 from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check, run_staged
+from tests.running import CAPACITIES, assert_same, check, run_staged
 from tests.saving import check_saved, cuts
 
 import headrace as hr

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.choices import Choices, Seeded, choices, fewer, kinds_of
 from tests.naive import naive, rows_of
-from tests.pipelines import CAPACITIES
 from tests.random_rows import tables
-from tests.running import assert_same, check
+from tests.running import CAPACITIES, assert_same, check, check_anyhow, check_over_shards
 from tests.saving import check_saved, cuts
 
 import headrace as hr
@@ -75,9 +74,7 @@ def results(stream, window, key, in_order=True):
 @given(choose=choices())
 def test_windows_agree_with_the_reference(kind, choose):
     outputs = pipeline(choose, kind)
-    check(
-        outputs, capacity=choose.pick(CAPACITIES), cuts=choose, fuse=choose.pick(["auto", "none"])
-    )
+    check_anyhow(outputs, choose)
 
 
 @kinds
@@ -85,17 +82,8 @@ def test_windows_agree_with_the_reference(kind, choose):
 @given(choose=choices())
 def test_windows_over_channels_and_shards(kind, choose):
     outputs = pipeline(choose, kind, channels=3, most=15)
-    expected = naive(outputs)
     check(outputs, capacity=choose.pick(CAPACITIES), cuts=choose)
-    found = run_stages(
-        *outputs,
-        shards=choose.pick([1, 3]),
-        capacity=choose.pick(CAPACITIES),
-        batch=choose.pick([1, 5, 1000]),
-        seed=choose.number(0, 100),
-    )
-    for one, other in zip(found.values(), expected, strict=True):
-        assert_same(rows_of(one), other, ordered=False)
+    check_over_shards(outputs, choose)
 
 
 @pytest.mark.compiled

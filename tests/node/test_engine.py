@@ -9,8 +9,8 @@ import pytest
 from tests.choices import Seeded
 from tests.counts import count
 from tests.naive import rows_of
-from tests.pipelines import CAPACITIES, random_pipeline
-from tests.running import assert_same, in_any_order, is_ordered
+from tests.pipelines import random_pipeline
+from tests.running import CAPACITIES, assert_same, in_any_order, is_ordered
 
 import headrace as hr
 from headrace import col, job

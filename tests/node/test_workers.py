@@ -13,8 +13,8 @@ from tests.counts import count
 from tests.naive import naive, rows_of
 from tests.node.schedulers import scheduled
 from tests.node.sizes import any_sizes
-from tests.pipelines import CAPACITIES, random_pipeline
-from tests.running import ROW_ERRORS, assert_same, is_ordered, order_matters
+from tests.pipelines import random_pipeline
+from tests.running import CAPACITIES, ROW_ERRORS, assert_same, is_ordered, order_matters
 
 import headrace as hr
 from headrace.control.policies import POLICIES
