@@ -1,16 +1,16 @@
 """Rows in any order: each is handed on once, and marks behind what they close.
 
-`mixing.run_mix` and `run_collect` as they are, over all orders in which things may arrive, and all
-choices of when the unit runs in between; the ports under them are explored in `test_port`. A log
-stands for the readers behind.
+`passing.run_merge`, of a MIX, and `collecting.run_collect` as they are, over all orders in which
+things may arrive, and all choices of when the unit runs in between; the ports under them are
+explored in `test_port`. A log stands for the readers behind.
 """
 
 from itertools import permutations, product
 
 from tests.node.explore import planted
 
-from headrace.node.mixing import edge_that_may_go, run_collect, run_mix, take_mark_of_owner
-from headrace.node.passing import MergeRecord
+from headrace.node.collecting import run_collect, take_mark_of_owner
+from headrace.node.passing import MergeRecord, edge_that_may_go, run_merge
 from headrace.node.port import (
     PROGRESS,
     ROWS,
@@ -21,7 +21,7 @@ from headrace.node.port import (
     open_rows,
     push_mark,
 )
-from headrace.node.unit import Edge, Output, Run, Unit
+from headrace.node.unit import MIX, Edge, Output, Run, Unit
 from headrace.stage.clock import NEVER
 from headrace.stage.memory.records import array, compiled, i64, interpreted, line, record
 
@@ -100,6 +100,7 @@ class Mixing:
         for k, port in enumerate(self.ports):
             edges[k].port = port.address
         unit = self.unit
+        unit.kind = MIX  # `run_merge` asks
         unit.edges, unit.edge_count, unit.run = edges.address, len(senders), state.address
         unit.output_count, state.outputs, state.task = 1, output.address, merge.address
         merge.channels = merge.open = 1
@@ -162,7 +163,7 @@ COLLECTED = {1: set(), 2: set(), mark(WATERMARK, 10): {1, 2}, 3: {1, mark(WATERM
 
 
 def test_marks_of_splits_follow_the_rows_of_all_splits_before():
-    assert wrong(run_mix, MIXED, REPLICAS) is None
+    assert wrong(run_merge, MIXED, REPLICAS) is None
 
 
 def test_a_mark_follows_the_rows_of_all_owners():
@@ -173,7 +174,7 @@ def test_a_split_that_ends_before_its_turn_is_found():
     bug = planted(
         edge_that_may_go, "if run.slice.kind != SPLIT or run.slice.serial == serial:", "if True:"
     )
-    assert wrong(run_mix, MIXED, REPLICAS, edge_that_may_go=bug)
+    assert wrong(run_merge, MIXED, REPLICAS, edge_that_may_go=bug)
 
 
 def test_a_mark_of_one_owner_is_found():

@@ -20,7 +20,7 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     running.py     one run of a kernel's unit                      Streams fig. 4; Enjima §3.1.2
     passing.py     units without a kernel: pass, merge, sink       Ordered, definition 5.1
     gathering.py   what owners give, brought together in order     Ordered, definition 5.1
-    mixing.py      what replicas and owners give, in any order
+    collecting.py  what owners give, as it comes
     worklist.py    several workers on one operator: its worklist   Ordered §1.1, §3
     reorder.py     what they give, put in order                    Ordered fig. 4
     appending.py   small slices, copied behind each other

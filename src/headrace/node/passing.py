@@ -2,6 +2,7 @@
 
 PASS    several operators as one stream, inside a replica
 MERGE   the replicas of a replicated stage, split by split
+MIX     the same, rows in any order
 SINK    the end: how long things took is noted, rows are for the host
 """
 
@@ -31,6 +32,7 @@ from headrace.node.unit import (
     HOST,
     MAIN,
     MARKING,
+    MIX,
     NEXT,
     ROWS,
     STARVED,
@@ -90,8 +92,9 @@ class MergeRecord:
 
 @compiled
 def run_merge(worker, unit):
-    """Hand on what replicas give, split by split, in order: rows keep the order of their channel
-    (Ordered, definition 5.1)."""
+    """Hand on what replicas give: split by split, in order, so that rows keep the order of their
+    channel (Ordered, definition 5.1); or, as MIX, rows as they come and the ends of splits in
+    order, where nobody was promised more."""
     run = Run(unit.run)
     while True:
         if is_cancelled(unit):
@@ -100,7 +103,9 @@ def run_merge(worker, unit):
             answer = mark_split(worker, unit)
         else:
             serial = MergeRecord(run.task).serial
-            answer = take_from(worker, unit, edge_in_turn(unit, serial))
+            mixes = unit.kind == MIX
+            place = edge_that_may_go(unit, serial) if mixes else edge_in_turn(unit, serial)
+            answer = take_from(worker, unit, place)
         if answer != GO_ON:
             return answer
 
@@ -143,6 +148,20 @@ def edge_in_turn(unit, serial):
         if peek(Port(edges[place].port), run.slice) and run.slice.serial == serial:
             run.reading, unit.turn = place, place
             return place
+    return -1
+
+
+@compiled
+def edge_that_may_go(unit, serial):
+    """An edge with something that need not wait, or -1: the end of a split has its turn."""
+    run = Run(unit.run)
+    edges = Edge(unit.edges)
+    for k in range(unit.edge_count):
+        place = (unit.turn + k) % unit.edge_count
+        if peek(Port(edges[place].port), run.slice):
+            if run.slice.kind != SPLIT or run.slice.serial == serial:
+                run.reading, unit.turn = place, place + 1
+                return place
     return -1
 
 

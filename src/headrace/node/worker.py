@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from headrace.node.batches import run_batches
 from headrace.node.claims import UnitState, release, release_listed
+from headrace.node.collecting import run_collect
 from headrace.node.free_list import NO_UNIT
 from headrace.node.gathering import run_gather
-from headrace.node.mixing import run_collect, run_mix
 from headrace.node.parking import leave, park, prepare, ring, wake_all
 from headrace.node.passing import run_merge, run_pass, run_sink
 from headrace.node.permits import give_permit
@@ -84,14 +84,12 @@ def run_unit(worker, unit):
         return run_kernel(worker, unit) if unit.worklist == 0 else run_shared(worker, unit)
     if unit.kind == SOURCE:
         return run_source(worker, unit)
-    if unit.kind == MERGE:
+    if unit.kind == MERGE or unit.kind == MIX:
         return run_merge(worker, unit)
     if unit.kind == PASS:
         return run_pass(worker, unit)
     if unit.kind == GATHER:
         return run_gather(worker, unit)
-    if unit.kind == MIX:
-        return run_mix(worker, unit)
     if unit.kind == COLLECT:
         return run_collect(worker, unit)
     if unit.kind == READER:

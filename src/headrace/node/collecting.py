@@ -1,17 +1,14 @@
-"""Units that hand on rows as they come, where nobody was promised an order; marks keep theirs.
+"""COLLECT units: what the owners of key groups give, handed on as it comes, instead of GATHER.
 
-MIX      the replicas of a replicated stage, instead of MERGE
-COLLECT  the owners of key groups, instead of GATHER; the rows of each owner stay in its order
-
-A mark says something about all rows before it, so it waits until these have gone by; rows behind it
-may overtake it only on other edges.
+The rows of each owner stay in its order. A mark says something about all rows before it, so it
+waits until those of all owners have gone by.
 """
 
 from __future__ import annotations
 
 from headrace.node.emit import finish_mark, keep_mark
-from headrace.node.passing import MergeRecord, mark_split, pass_rows, take_from
-from headrace.node.port import PROGRESS, SPLIT, Port, peek
+from headrace.node.passing import pass_rows
+from headrace.node.port import PROGRESS, Port
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.running import next_input, pass_mark
 from headrace.node.unit import (
@@ -25,36 +22,6 @@ from headrace.node.unit import (
     is_cancelled,
 )
 from headrace.stage.memory.records import compiled
-
-
-@compiled
-def run_mix(worker, unit):
-    """Hand on what replicas give; the marks of splits in the order of the splits."""
-    run = Run(unit.run)
-    while True:
-        if is_cancelled(unit):
-            return FINISHED
-        if run.phase == MARKING:
-            answer = mark_split(worker, unit)
-        else:
-            serial = MergeRecord(run.task).serial
-            answer = take_from(worker, unit, edge_that_may_go(unit, serial))
-        if answer != GO_ON:
-            return answer
-
-
-@compiled
-def edge_that_may_go(unit, serial):
-    """An edge with something that need not wait, or -1: the end of a split has its turn."""
-    run = Run(unit.run)
-    edges = Edge(unit.edges)
-    for k in range(unit.edge_count):
-        place = (unit.turn + k) % unit.edge_count
-        if peek(Port(edges[place].port), run.slice):
-            if run.slice.kind != SPLIT or run.slice.serial == serial:
-                run.reading, unit.turn = place, place + 1
-                return place
-    return -1
 
 
 @compiled
