@@ -1,12 +1,13 @@
 """Rows in any order: each is handed on once, and marks behind what they close.
 
 `passing.run_merge`, of a MIX, and `collecting.run_collect` as they are, over all orders in which
-things may arrive, and all choices of when the unit runs in between; the ports under them are
-explored in `test_port`. A log stands for the readers behind.
+things may arrive, and all choices of when the unit runs in between; then over all interleavings
+with those who push. A log stands for the readers behind.
 """
 
 from itertools import permutations, product
 
+import pytest
 from tests.node.explore import planted
 
 from headrace.node.collecting import run_collect, take_mark_of_owner
@@ -23,6 +24,7 @@ from headrace.node.port import (
 )
 from headrace.node.unit import MIX, Edge, Output, Run, Unit
 from headrace.stage.clock import NEVER
+from headrace.stage.memory.atomics import pause
 from headrace.stage.memory.records import array, compiled, i64, interpreted, line, record
 
 MOST = 12
@@ -62,6 +64,7 @@ def note_mark(log, output, mark):
     note(log, MARK * mark.kind + mark.value)
 
 
+@compiled
 def push(port, kind, serial, value):
     """Rows, or a mark."""
     if kind == ROWS:
@@ -185,3 +188,72 @@ def test_a_mark_of_one_owner_is_found():
 def test_rows_behind_a_mark_that_do_not_wait_are_found():
     bug = planted(take_mark_of_owner, "edge.waiting = 1", "edge.waiting = 0")
     assert wrong(run_collect, COLLECTED, OWNERS, take_mark_of_owner=bug)
+
+
+# ---- over all interleavings ------------------------------------------------------------------
+
+
+def send(port, steps):
+    """A replica, or an owner."""
+    for i in range(len(steps)):
+        kind, serial, value = steps[i]
+        while not push(port, kind, serial, value):
+            pause()
+
+
+def take_mixed(log, unit, count):
+    while log.count < count:
+        run_merge(log, unit)
+        if log.count < count:
+            pause()
+    return log.count
+
+
+def take_collected(log, unit, count):
+    while log.count < count:
+        run_collect(log, unit)
+        if log.count < count:
+            pause()
+    return log.count
+
+
+def together(take, expected, senders, **bugs):
+    """The unit runs while its senders push."""
+    mixing, given = Mixing(run_merge, senders, {}), {**TOYS, **bugs}
+    sending, taking = interpreted(send, **given), interpreted(take, **given)
+    bodies = [lambda p=p, s=s: sending(p, s) for p, s in zip(mixing.ports, senders, strict=True)]
+    bodies.append(lambda: taking(mixing.log, mixing.unit, len(expected)))
+
+    def check(results):
+        things = mixing.things
+        assert sorted(things) == sorted(expected), things
+        assert all(expected[thing] <= set(things[:k]) for k, thing in enumerate(things)), things
+
+    return bodies, check
+
+
+CASES = pytest.mark.parametrize(
+    ("take", "expected", "senders"),
+    [(take_mixed, MIXED, REPLICAS), (take_collected, COLLECTED, OWNERS)],
+    ids=["mix", "collect"],
+)
+
+
+@CASES
+def test_rows_that_come_meanwhile_are_handed_on(explored, take, expected, senders):
+    explored("two senders", *together(take, expected, senders), models=("sc",))
+
+
+@pytest.mark.soak
+@CASES
+def test_rows_that_come_meanwhile_with_store_buffers(explored, take, expected, senders):
+    explored("two senders", *together(take, expected, senders))
+
+
+def test_marks_that_go_by_meanwhile_are_found(found):
+    split = planted(
+        edge_that_may_go, "if run.slice.kind != SPLIT or run.slice.serial == serial:", "if True:"
+    )
+    assert "sc" in found(*together(take_mixed, MIXED, REPLICAS, edge_that_may_go=split))
+    mark = planted(take_mark_of_owner, "edge.waiting = 1", "edge.waiting = 0")
+    assert "sc" in found(*together(take_collected, COLLECTED, OWNERS, take_mark_of_owner=mark))
