@@ -21,6 +21,7 @@ from ..nodes import (
     KEY,
     NONE,
     ORDERINGS,
+    PLACE,
     Exchange,
     FlatMap,
     MapBatches,
@@ -109,7 +110,8 @@ def relax_exchanges(roots: Sequence[Node]) -> list[Node]:
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         if isinstance(node, Exchange):
-            return replace(node, inputs=inputs, unordered=needed[id(node)] is None)
+            unordered = needed[id(node)] is None and PLACE not in node.schema
+            return replace(node, inputs=inputs, unordered=unordered)
         return node.with_inputs(*inputs)
 
     return transform(roots, change)
