@@ -396,9 +396,9 @@ def processed(rows, function=uneven, keys=7):
     return stream.process(function, state={"last": int}, output={"m": hr.int64}, columns=["n"])
 
 
-def run_hybrid(output, **options):
+def run_hybrid(*outputs, **options):
     given = {"workers": 3, "compiled": False, "capacity": 16, **options}
-    job = hr.start(output, engine="node", partitioning="hybrid", **given)
+    job = hr.start(*outputs, engine="node", partitioning="hybrid", **given)
     assert job.await_termination(SECONDS), "it does not end"
     return job
 
@@ -440,6 +440,28 @@ def test_the_first_error_in_order_is_the_one_that_is_reported(seed):
                 output, engine="node", workers=4, compiled=False, capacity=64,
                 partitioning="hybrid",
             )  # fmt: skip
+
+
+@pytest.mark.parametrize("on_error", ["skip", "dead_letter"])
+def test_rows_that_fail_are_left_out(on_error):
+    """Letters leave by an output of their own, so who gives them has owners."""
+
+    def fails(state, n):
+        state.last += n
+        yield state.last // (n % 5)
+
+    stream = keyed(40).key_by("k")
+    given = {"state": {"last": int}, "output": {"m": hr.int64}, "columns": ["n"]}
+    made = stream.process(fails, on_error=on_error, **given)
+    outputs = [made.filter(hr.col("m") > 3).write.collect()]
+    if on_error == "dead_letter":
+        outputs.append(made.dead_letters().select("n").write.collect())
+    hr.run(*outputs, engine="thread", compiled=False)
+    expected = [output.result() for output in outputs]
+    said = hr.explain(*outputs, engine="node", partitioning="hybrid")
+    assert ("by a hybrid queue" in said) == (on_error == "skip")
+    run_hybrid(*outputs)
+    assert [output.result() for output in outputs] == expected
 
 
 def test_metrics_say_how_skewed_key_groups_are():

@@ -196,9 +196,10 @@ class Building:
         self._kept += [work, front, ports, outputs]
         first.worklist = work
         for k, (out, ports_behind) in enumerate(zip(first.outs, outs, strict=True)):
-            if not first.parts:
-                sent = Out(out.layout)  # rows are copied there, with the bytes of their strings
-                self._output(first, sent, outputs[k], ports_behind, "sent")
+            if first.parts:
+                break  # its own output is the one that all is sent to
+            sent = Out(out.layout)  # rows are copied there, with the bytes of their strings
+            self._output(first, sent, outputs[k], ports_behind, "sent")
         work.front.run, work.front.watermark = front.address, NEVER
         work.front.edges, work.front.edge_count = first.unit.edges, first.unit.edge_count
         buffer = work.buffer

@@ -60,9 +60,7 @@ class Operator:
     groups: range | None = None  # of an owner: its key groups
     replica: int | None = None
     crew: list[Operator] = field(default_factory=list)  # all units that share its rows, if several
-    parts: list[KernelUnit] = field(
-        default_factory=list
-    )  # of a hybrid queue, which its crew shares
+    parts: list[KernelUnit] = field(default_factory=list)  # that its crew shares by a hybrid queue
     senders: list[Operator] = field(default_factory=list)  # one for each edge
     inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
     number: int = -1  # as workers and schedulers know it
@@ -229,11 +227,8 @@ class Graph:
         count = min(GROUPS, 1 << (PARTS_PER_WORKER * self.replicas - 1).bit_length())
         parts = [unit, *(self._another(unit) for _ in range(1, count))]
         for number, part in enumerate(parts):
-            task = part.kernel.task
-            task.low_group, task.high_group = (
-                first_group(number, count),
-                first_group(number + 1, count),
-            )
+            groups = first_group(number, count), first_group(number + 1, count)
+            part.kernel.task.low_group, part.kernel.task.high_group = groups
         crew = [
             Operator(KERNEL, unit.name, stage.number, kernel_unit=part, root=root, parts=parts)
             for part in parts[: self.replicas]

@@ -17,6 +17,7 @@ from dataclasses import replace
 from ..expressions import RowPlace
 from ..nodes import (
     PLACE,
+    Aside,
     DeadLetters,
     Exchange,
     Filter,
@@ -111,8 +112,8 @@ def is_collected(root: Node) -> bool:
 
 def _begins_chain(node: Node, readers: dict[int, list[Node]], fuse: str) -> bool:
     """Does an operator without state go on with rows in a kernel of its own (`fusion`)?"""
-    if isinstance(node, Stateful | Exchange | Sink):
-        return False  # those of its key are where the rows of the operator before it are
+    if isinstance(node, Stateful | Aside | Exchange | Sink):
+        return False  # it is, or must be, where the operator before it is
     before = node.inputs[0]
     if len(node.inputs) > 1 or len(readers[id(before)]) > 1 or isinstance(node, FlatMap):
         return True
