@@ -88,14 +88,7 @@ def keeps_order(key: Iterable[str], needed: Order) -> bool:
 
 
 def needed_orders(roots: Sequence[Node]) -> dict[int, Order]:
-    """id of each node -> the order that its rows must have, for all who read them.
-
-    Where every sink was promised all rows in order, all rows have it everywhere: the plan that was
-    tried most is the one that nobody has to ask for.
-    """
-    sinks = [node for node in walk(roots) if isinstance(node, Sink)]
-    if all(promised(sink) == ALL for sink in sinks):
-        return {id(node): ALL for node in walk(roots)}
+    """id of each node -> the order that its rows must have, for all who read them."""
     readers = consumers(roots)
     found: dict[int, Order] = {}
     for node in reversed(list(walk(roots))):
