@@ -119,12 +119,6 @@ def wanted(pool):
 
 
 @compiled
-def is_hungry(pool):
-    """Does a unit still wait, so that nobody was told? Only for a look."""
-    return load_acquire(pool, "hungry") != 0
-
-
-@compiled
 def clear(block):
     """Forget what the block held."""
     block.rows, block.watermark = 0, NEVER

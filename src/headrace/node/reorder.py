@@ -37,7 +37,7 @@ from headrace.node.assembling import (
 from headrace.node.emit import finish_mark, finish_slice, full_port, give_mark, hand_on, keep_mark
 from headrace.node.hybrid import HybridQueue, Part, SortedSlice
 from headrace.node.lock import Lock, acquire, release
-from headrace.node.pool import Pool, is_hungry
+from headrace.node.pool import Pool, available
 from headrace.node.port import DONE, Mark, Port, Slice, has_more, has_room_now, peek, room_wanted
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.schedulers.hooks import ready
@@ -135,7 +135,7 @@ def can_go_on(buffer, how, lacks):
     if how == FULL:
         return has_room_now(Port(lacks))
     if how == HUNGRY:
-        return not is_hungry(Pool(lacks))
+        return available(Pool(lacks)) > 0
     if how == UNFINISHED:
         return is_due(HybridQueue(Assembly(buffer.assembly).queue), SortedSlice(lacks))
     if how == AWAITING:
