@@ -55,6 +55,8 @@ def test_round_trips_and_any_range_can_be_read_again(tmp_path_factory, drawn, gr
     again, _ = read_all(source.open("files", start, stop), data.draw(st.integers(1, 40)))
     assert again == rows[low:high]
     for field in schema:
+        if field.type.is_nested:
+            continue  # these have no order
         count, position = data.draw(st.sampled_from(positions))
         values = [row[field.name] for row in rows[:count] if row[field.name] is not None]
         found = source.maximum(field.name, "files", position)
@@ -148,10 +150,11 @@ def test_a_reader_sees_the_files_that_were_there_and_a_later_one_goes_on(tmp_pat
 
 
 def test_columns_are_pruned_in_the_order_asked_for(tmp_path):
-    table = pa.table({"a": [1, 2], "b": ["x", "y"], "c": [[1], [2]], "d.e": [5, 6]})
+    odd = pa.array([[("x", 1)], None], pa.map_(pa.string(), pa.int8()))
+    table = pa.table({"a": [1, 2], "b": ["x", "y"], "c": odd, "d.e": [5, 6]})
     source = write(tmp_path, table)
     assert source.schema().names == ("a", "b", "d.e")
-    assert "unread: c (list<" in str(source)
+    assert "unread: c (map<" in str(source)
     rows = source.open("files", columns=["d.e", "a"]).poll(10, 0.0).rows
     assert rows.schema.names == ["d.e", "a"] and rows.num_rows == 2
     assert source.open("files", columns=[]).poll(10, 0.0).rows.num_rows == 2

@@ -88,6 +88,8 @@ class ParquetContent:
 
     def _value(self, bound: Any, leaf: int, kind: DataType) -> Any:
         """A bound in stored form; None where it is none of the type."""
+        if kind.is_composite:
+            return None
         if kind.name == "timestamp":
             return self._microseconds(bound, leaf)
         if kind.name == "string":
