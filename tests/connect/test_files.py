@@ -127,7 +127,7 @@ def test_files_that_are_gone_or_changed(tmp_path, kind):
         source.open("x")
     with pytest.raises(DataError, match="there is no file or folder"):
         kind.source(tmp_path / "nowhere", schema={"n": int})
-    with pytest.raises(DataError, match="s3://bucket/rows is a URL") as raised:
+    with pytest.raises(DataError, match="s3://bucket/rows: a URL with a password") as raised:
         kind.source("s3://key:secret@bucket/rows", schema={"n": int})
     assert "secret" not in str(raised.value)
 
