@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.connect.data import read_all, tables
 
+import headrace as hr
+from headrace import col
 from headrace.connect import files, parquet_format
 from headrace.connect.parquet import ParquetSource
 from headrace.connect.parquet_format import ParquetRows
@@ -307,3 +309,11 @@ def test_who_does_not_wait_gets_the_rows_of_the_next_file(tmp_path, monkeypatch)
     polled = [reader.poll(2, 0.0) for _ in range(6)]
     assert [batch.rows is not None for batch in polled] == [True] * 5 + [False]
     assert polled[-1].ended
+
+
+def test_large_unsigned_numbers_are_not_taken_for_negative_ones(tmp_path):
+    large = pa.table({"n": pa.array([3 * 10**9], pa.uint32()), "m": pa.array([2**63], pa.uint64())})
+    write(tmp_path, large)
+    rows = hr.read.parquet(tmp_path)
+    for condition in (col("n") > 5, col("m") > hr.lit(5, "uint64")):
+        assert rows.filter(condition).head(5).to_pylist() == large.to_pylist()

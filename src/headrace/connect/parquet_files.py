@@ -100,7 +100,9 @@ class ParquetContent:
             return bound if isinstance(bound, bytes) else None
         if kind.is_float:
             return bound if isinstance(bound, float) and not math.isnan(bound) else None
-        return bound if isinstance(bound, int) else None
+        if not isinstance(bound, int) or (bound < 0 and kind.name.startswith("uint")):
+            return None  # a large unsigned number, which the file has as a negative one
+        return bound
 
     def _microseconds(self, bound: Any, leaf: int) -> int | None:
         """A time as the file has it, rounded down; None where its unit is not known."""
