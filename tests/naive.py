@@ -35,13 +35,13 @@ from headrace.plan.nodes import walk
 from headrace.plan.schema import Schema
 from headrace.plan.types import DataType, timestamp
 from headrace.plan.windows import base as w
-from headrace.plan.windows.asof import AsOf
 from headrace.plan.windows.calendar import Calendar
 from headrace.plan.windows.interval import Interval
 from headrace.plan.windows.kept import Kept
 from headrace.plan.windows.session import Session
 from headrace.plan.windows.sliding import Sliding
 from headrace.plan.windows.tumbling import Tumbling
+from headrace.plan.windows.waiting import Waiting
 
 Row = dict[str, Any]
 Timed = tuple[Row, int | None]  # a row and the watermark before it
@@ -123,6 +123,9 @@ class Naive:
                 yield from _join(node, given)
             case n.AsOfJoin():
                 yield from _asof_join(node, _split_late(node, given)[0])
+            case n.TimedProcess():
+                on_time, self._late[id(node)] = _split_late(node, given)
+                yield from _timed_process(node, [row for row, _ in on_time])
             case n.WindowJoin():
                 yield from _stream_join(node, _split_late(node, given)[0])
             case n.WindowAggregate():
@@ -342,7 +345,7 @@ def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed
             in_time = False
         elif watermark is None or not node.window.uses_time:
             in_time = True
-        elif isinstance(node.window, Session | Interval | AsOf):
+        elif isinstance(node.window, Session | Interval | Waiting):
             in_time = time >= watermark
         else:
             kept = node.window.lateness if isinstance(node.window, Kept) else 0
@@ -463,7 +466,7 @@ def _asof_join(node: n.AsOfJoin, rows: list[Timed]) -> Iterator[Timed]:
                 version is None or right[n.SIDE_TIME] >= version[n.SIDE_TIME]
             ):
                 version = right
-        tolerance = node.window.tolerance
+        tolerance = node.window.kept
         if version and tolerance is not None and version[n.SIDE_TIME] < time - tolerance:
             version = None
         if version is None and node.how == "inner":
@@ -473,6 +476,59 @@ def _asof_join(node: n.AsOfJoin, rows: list[Timed]) -> Iterator[Timed]:
         made |= {name: left[name] for name in node.left}
         made |= {name: version and version[name] for name in node.right}
         yield made, time
+
+
+def _timed_process(node: n.TimedProcess, rows: list[Row]) -> Iterator[Timed]:
+    """Rows and timers by time and key, of one key timers before rows, each with the key's state."""
+    first = {f.name: v for f, v in zip(node.state.fields, node.state.initial, strict=True)}
+    waiting = sorted(rows, key=lambda row: (row[node.at], key_of(row, node.key)))
+    states: dict[Any, SimpleNamespace] = {}
+    used: dict[Any, int] = {}  # when each state was used last
+    alarms: dict[Any, int] = {}  # the next timer of each key
+    names = {}  # the columns of each key
+
+    def due() -> list[Any]:
+        return sorted((time, key) for key, time in alarms.items())[:1]
+
+    def give(key: Any, time: int, function: Any, given: list[Any]) -> Iterator[Timed]:
+        made = function.callable(states[key], *given)
+        for results in made if function.is_generator else []:
+            values = dict(zip(node.outputs, _results(results, function.outputs), strict=True))
+            order = dict.fromkeys(node.window.columns, time + 1)
+            yield {**names[key], **order, **values}, time
+
+    def note(key: Any, time: int) -> None:
+        used[key] = time
+        set_for = [getattr(states[key], timer.field) for timer in node.timers]
+        set_for = [max(moment, time + 1) for moment in set_for if moment is not None]
+        alarms.pop(key, None)
+        if set_for:
+            alarms[key] = min(set_for)
+
+    while waiting or alarms:
+        row = waiting[0] if waiting else None
+        if due() and (row is None or due()[0] <= (row[node.at], key_of(row, node.key))):
+            time, key = due()[0]
+            late = [getattr(states[key], timer.field) for timer in node.timers]
+            for timer, moment in zip(node.timers, late, strict=True):
+                if moment is None or moment > time or getattr(states[key], timer.field) is None:
+                    continue
+                if getattr(states[key], timer.field) > time:  # another timer has moved it
+                    continue
+                setattr(states[key], timer.field, None)
+                known = {**names[key], node.at: time}
+                given = [known[argument] for argument in timer.arguments]
+                yield from give(key, time, timer.function, given)
+        else:
+            waiting.pop(0)
+            time, key = row[node.at], key_of(row, node.key)
+            names.setdefault(key, {name: _canonical(row[name]) for name in node.key})
+            ttl = node.window.kept
+            forgotten = ttl is not None and key not in alarms and used.get(key, time) + ttl <= time
+            if key not in states or forgotten:
+                states[key] = SimpleNamespace(**first)
+            yield from give(key, time, node.function, [row[name] for name in node.arguments])
+        note(key, time)
 
 
 def _running(node: n.Running, given: list[Timed]) -> Iterator[Timed]:

@@ -20,7 +20,7 @@ from .expr import Agg, Expr, named_nodes, plain
 from .expr.functions import check_function
 from .expr.samples import is_sampled
 from .habits import STREAM, unknown
-from .plan import build, build_chosen, build_functions, build_keyed
+from .plan import build, build_chosen, build_functions, build_keyed, build_timed
 from .plan.build_errors import tolerating
 from .plan.checks import Place
 from .plan.expressions import Column, Expression
@@ -306,6 +306,8 @@ class Stream(Beside):
         state: Any,
         output: Output,
         columns: Sequence[str] | None = None,
+        timers: Mapping[str, Callable[..., Any]] | None = None,
+        ttl: Length | None = None,
         on_error: OnError = "fail",
         name: str | None = None,
     ) -> Stream:
@@ -314,13 +316,49 @@ class Stream(Beside):
         The first parameter is the state record: a class with annotations and defaults, or a dict
         of names and types (or first values). The key's columns come first in the result.
 
+        timers: names fields of the state, each with a function that is called when event time has
+        come to what the field says; it is None then. Its first parameter is the state, the others
+        are the key's columns and the event time, by name. ttl: a state is forgotten so much event
+        time after its last row or timer. With either, rows wait until the watermark is behind them,
+        and are worked on in the order of their times, timers before rows; those before the
+        watermark are late (`late()`). A function of which nobody wants rows need not yield.
+
         >>> def running(state, price):
         ...     state.total += price
         ...     yield state.total
         >>> keyed = example(user=str, price=float).key_by("user")
         >>> keyed.process(running, state={"total": float}, output="total")
         Stream(user: string, total: float64; key user)
+
+        Users that have been silent for 60 units of time:
+
+        >>> def seen(state, at):
+        ...     state.visits += 1
+        ...     state.due = at + 60
+        >>> def silent(state, at):
+        ...     yield at, state.visits
+        >>> users = example(user=str, at=int).with_watermark("at", 5).key_by("user")
+        >>> users.process(
+        ...     seen, state={"visits": int, "due": int | None}, output=["at", "visits"],
+        ...     timers={"due": silent}, ttl=1,
+        ... )
+        Stream(user: string, at: int64, visits: int64; key user; time at)
         """
+        if timers is not None or ttl is not None:
+            return Stream(
+                build_timed.timed_process(
+                    self._node,
+                    plain(function),
+                    state,
+                    output,
+                    check_function,
+                    {} if timers is None else timers,
+                    ttl,
+                    on_error,
+                    columns,
+                    name,
+                )
+            )
         made = build_functions.process(
             self._node, plain(function), state, output, check_function, columns, name
         )

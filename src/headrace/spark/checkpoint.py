@@ -31,6 +31,7 @@ from headrace.plan.nodes import (
     Running,
     Source,
     Stateful,
+    TimedProcess,
     Windowed,
     WindowJoin,
     walk,
@@ -298,6 +299,9 @@ def _shape(node: Stateful) -> dict[str, Any]:
         made["aggregates"] = [f"{name}={aggregate}" for name, aggregate in node.aggregates]
         if isinstance(node, WindowJoin):
             made["columns"] = [*node.left, *node.right]
+        elif isinstance(node, TimedProcess):
+            made["columns"] = list(node.kept)
+            made["state"] = {f.name: str(f.type) for f in node.state.fields}
     elif node.function.state is not None:
         made["state"] = {f.name: str(f.type) for f in node.function.state.fields}
     return made

@@ -67,8 +67,7 @@ class Kernel:
         self.chain, self.capacity, self.is_compiled = chain, capacity, compiled
         self._account = account  # the Account that state counts against
         self.made: KernelText = kernel_text(chain)
-        emitter = chain.emitter
-        self._state = emitter.function.state if isinstance(emitter, Process) else None
+        self._state = chain.user_state
         module = build(
             self.made.text,
             " -> ".join(node.kind for node in chain.nodes),
@@ -154,28 +153,37 @@ class Kernel:
         self.task.literals = table.address
 
     def _prepare_emitter(self, module: Any) -> None:
-        task = self.task
         if self._state is not None:
             self._prepare_state()
+        self._prepare_frame(module)
+
+    def _prepare_frame(self, module: Any) -> None:
         from .functions.silent import quiet  # with Numba, which compiled the user's function
 
         with quiet():
             size = module.frame(self._address)
-        task.frame = self._zeros(max(size, 8), np.uint8)
+        self.task.frame = self._zeros(max(size, 8), np.uint8)
 
     def _prepare_state(self) -> None:
         node = self.chain.emitter
-        assert isinstance(node, Process) and self._state is not None
-        layout, record = state_layout(node), state_record(self._state)
-        store = self._keep_records(layout)
+        assert isinstance(node, Process)
+        store = self._keep_records(state_layout(node))
+        store.header.initial = self._user_states()
+
+    def _user_states(self) -> int:
+        """The state record of the row in work; gives the address of one as it is in the
+        beginning."""
+        assert self._state is not None
+        record = state_record(self._state)
         scratch, initial = record.allocate(), record.allocate()
         heap = new_heap(sum(len(str(v)) * 4 + 16 for v in self._state.initial))
-        if layout.keeps_text_values:
+        if any(field.type.is_text for field in self._state.fields):
             initial.heap = heap.address
         for field, value in zip(self._state.fields, self._state.initial, strict=True):
             setattr(initial, field.name, value)
         self._memory += [scratch, initial, heap]
-        self.task.scratch, store.header.initial = scratch.address, initial.address
+        self.task.scratch = scratch.address
+        return int(initial.address)
 
     def _keep_records(self, layout: StoreLayout) -> KeyedStore:
         """A store of all keys."""
@@ -204,6 +212,9 @@ class Kernel:
         self._memory.append(single)
         self.task.single = single.address
         self.task.panes = self.windows.panes.address
+        if self._state is not None:
+            self.task.initial = self._user_states()
+            self._prepare_frame(module)
 
     def _new_block(self, schema: Schema) -> Block:
         return Block.allocate(Layout.of(schema), self.capacity)

@@ -26,6 +26,7 @@ from ..nodes import (
     Sink,
     Source,
     TableJoin,
+    TimedProcess,
     Union,
     WindowAggregate,
     WindowJoin,
@@ -72,7 +73,7 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
             case WindowJoin():
                 return _pruned_join(node, inputs, wanted)
-            case WindowAggregate():
+            case WindowAggregate() | TimedProcess():
                 return replace(node, inputs=inputs, rows=inputs[0].schema)
             case FlatMap() | Running():
                 carry = tuple(n for n in node.carry if n in wanted)
@@ -147,6 +148,8 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
         case WindowJoin():
             kept = {SIDE, SIDE_TIME, PANE, *node.key}
             return kept | (wanted & {*node.left, *node.right})
+        case TimedProcess():
+            return {node.at, *node.arguments, *node.key, PANE}
         case WindowAggregate() | Running():
             operands = [operand for _, a in node.aggregates for operand in a.operands()]
             columns = set().union(*map(columns_of, operands)) if operands else set()

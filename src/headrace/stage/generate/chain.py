@@ -23,6 +23,7 @@ from headrace.plan.nodes import (
     Running,
     Stateful,
     TableJoin,
+    TimedProcess,
     WindowAggregate,
     Windowed,
     WindowJoin,
@@ -40,8 +41,9 @@ from .moving import compact_text
 from .running import update_running
 from .steps import apply_steps, is_true, match_number
 from .stores import find_text, insert_text, match_text, order_text, record_text
+from .timers import enter_timed_row, timers_text
 from .values import hash_code
-from .versions import enter_waiting_row, versions_text
+from .versions import enter_side, versions_text
 from .windowing import update_window
 from .writer import Writer
 
@@ -84,6 +86,8 @@ def _given_out(node: Windowed, resources: Resources) -> str:
     match node:
         case AsOfJoin():
             return versions_text(node, resources)
+        case TimedProcess():
+            return timers_text(node, resources)
         case WindowJoin():
             return joined_text(node, resources)
         case _:
@@ -341,7 +345,10 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
     scope = apply_steps(context, context.input_scope(), steps, "continue")
     match windowed:
         case AsOfJoin():
-            enter_waiting_row(context, scope, windowed)
+            enter_side(context, scope, windowed)
+            return
+        case TimedProcess():
+            enter_timed_row(context, scope, windowed)
             return
         case WindowJoin():
             enter_row(context, scope, windowed)

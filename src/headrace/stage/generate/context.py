@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headrace.plan.accumulators import accumulators
+from headrace.plan.functions import StateSpec
 from headrace.plan.fusion import node_can_fail, numbers_rows
 from headrace.plan.nodes import (
     WATERMARK,
@@ -19,6 +20,7 @@ from headrace.plan.nodes import (
     Running,
     Stateful,
     TableJoin,
+    TimedProcess,
     Windowed,
     visible,
 )
@@ -81,6 +83,16 @@ class Chain:
     def stateful(self) -> Stateful | None:
         """The operator that keeps state, if any."""
         return next((node for node in self.nodes if isinstance(node, Stateful)), None)
+
+    @property
+    def user_state(self) -> StateSpec | None:
+        """The state of the user's function that it calls, if that has one."""
+        match self.stateful:
+            case TimedProcess() as node:
+                return node.state
+            case Process() as node:
+                return node.function.state
+        return None
 
     @property
     def gives_single_rows(self) -> bool:
