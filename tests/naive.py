@@ -33,6 +33,7 @@ from headrace.plan.build_chosen import KEPT
 from headrace.plan.expression_types import type_of
 from headrace.plan.nodes import walk
 from headrace.plan.schema import Schema
+from headrace.plan.timed import TimedProcess
 from headrace.plan.types import DataType, timestamp
 from headrace.plan.windows import base as w
 from headrace.plan.windows.calendar import Calendar
@@ -123,7 +124,7 @@ class Naive:
                 yield from _join(node, given)
             case n.AsOfJoin():
                 yield from _asof_join(node, _split_late(node, given)[0])
-            case n.TimedProcess():
+            case TimedProcess():
                 on_time, self._late[id(node)] = _split_late(node, given)
                 yield from _timed_process(node, [row for row, _ in on_time])
             case n.WindowJoin():
@@ -478,7 +479,7 @@ def _asof_join(node: n.AsOfJoin, rows: list[Timed]) -> Iterator[Timed]:
         yield made, time
 
 
-def _timed_process(node: n.TimedProcess, rows: list[Row]) -> Iterator[Timed]:
+def _timed_process(node: TimedProcess, rows: list[Row]) -> Iterator[Timed]:
     """Rows and timers by time and key, of one key timers before rows, each with the key's state."""
     first = {f.name: v for f, v in zip(node.state.fields, node.state.initial, strict=True)}
     waiting = sorted(rows, key=lambda row: (row[node.at], key_of(row, node.key)))

@@ -26,13 +26,13 @@ from .nodes import (
     Ordered,
     Project,
     Running,
-    TimedProcess,
     Union,
     Watermark,
     WindowAggregate,
     walk,
 )
 from .schema import Field, Schema
+from .timed import TimedProcess
 from .types import DataType, bool_
 from .windows.base import Window
 

@@ -22,9 +22,10 @@ from .durations import positive_length
 from .errors import ExpressionError
 from .expressions import Column
 from .functions import Function, StateSpec
-from .nodes import FAIL, Node, Project, TimedProcess, Timer
+from .nodes import FAIL, Node, Project
 from .schema import Field, Schema
 from .state_spec import state_spec
+from .timed import TimedProcess, Timer
 from .types import DataType
 from .windows.timed import Timed
 

@@ -31,12 +31,12 @@ from headrace.plan.nodes import (
     Running,
     Source,
     Stateful,
-    TimedProcess,
     Windowed,
     WindowJoin,
     walk,
 )
 from headrace.plan.planner import StagePlan
+from headrace.plan.timed import TimedProcess
 
 from .ends import HEAD, Ends, Synced, drop_torn, end_of
 from .files import (

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.plan.errors import DataError, StateError
-from headrace.plan.nodes import TimedProcess, WindowJoin
+from headrace.plan.nodes import WindowJoin
+from headrace.plan.timed import TimedProcess
 
 from .blocks.validation import validated
 from .kernel import Kernel

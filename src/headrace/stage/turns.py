@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.plan.functions import Function
-from headrace.plan.nodes import TimedProcess
+from headrace.plan.timed import TimedProcess
 
 from .generate.layouts import AT, COLUMN, FIELD
 from .keyed_store import KeyedStore, by_host

@@ -26,7 +26,6 @@ from ..nodes import (
     Sink,
     Source,
     TableJoin,
-    TimedProcess,
     Union,
     WindowAggregate,
     WindowJoin,
@@ -36,6 +35,7 @@ from ..nodes import (
     walk,
 )
 from ..schema import Field, Schema
+from ..timed import TimedProcess
 from .carrying import only
 
 Columns = tuple[tuple[str, Expression], ...]

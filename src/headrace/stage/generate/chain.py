@@ -23,11 +23,11 @@ from headrace.plan.nodes import (
     Running,
     Stateful,
     TableJoin,
-    TimedProcess,
     WindowAggregate,
     Windowed,
     WindowJoin,
 )
+from headrace.plan.timed import TimedProcess
 from headrace.plan.windows.base import MergingWindow
 
 from .aggregates import AggregateCode

@@ -20,11 +20,11 @@ from headrace.plan.nodes import (
     Running,
     Stateful,
     TableJoin,
-    TimedProcess,
     Windowed,
     visible,
 )
 from headrace.plan.schema import Schema
+from headrace.plan.timed import TimedProcess
 
 from ..blocks.layout import Layout
 from ..task import MAIN, SIDE

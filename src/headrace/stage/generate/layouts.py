@@ -8,10 +8,10 @@ from headrace.plan.nodes import (
     Running,
     Stateful,
     TableJoin,
-    TimedProcess,
     Windowed,
     WindowJoin,
 )
+from headrace.plan.timed import TimedProcess
 from headrace.plan.types import DataType, bool_, int64
 
 from .stores import StoreLayout

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.plan.functions import Function
-from headrace.plan.nodes import WATERMARK, TimedProcess, Timer
+from headrace.plan.nodes import WATERMARK
+from headrace.plan.timed import TimedProcess, Timer
 from headrace.plan.types import bool_, int64
 from headrace.plan.windows.waiting import Waiting
 
