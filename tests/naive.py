@@ -30,6 +30,7 @@ from tests import naive_functions as functions
 from headrace.plan import expressions as e
 from headrace.plan import nodes as n
 from headrace.plan.build_chosen import KEPT
+from headrace.plan.dedup import DedupWithin
 from headrace.plan.expression_types import type_of
 from headrace.plan.nodes import walk
 from headrace.plan.schema import Schema
@@ -116,6 +117,8 @@ class Naive:
                 yield from _kept(given[: node.rows])
             case n.Dedup():
                 yield from _kept(_without_repeated(node, given))
+            case DedupWithin():
+                yield from _without_near(node, given)
             case n.Process():
                 yield from self._each(node, given, _processing(node))
             case n.FlatMap():
@@ -269,21 +272,27 @@ def _kept(given: Sequence[Timed]) -> Iterator[Timed]:
 
 
 def _without_repeated(node: n.Dedup, given: list[Timed]) -> list[Timed]:
-    last: dict[Any, Row] = {}
+    seen: set[Any] = set()
     kept = []
     for row, watermark in given:
-        before = last.get(key_of(row, node.key))
-        if node.within is None:
-            repeats = before is not None
-        elif row[node.time] is None:
-            kept.append((row, watermark))
-            continue
-        else:
-            repeats = before and abs(row[node.time] - before[node.time]) < node.within
-        if not repeats:
-            last[key_of(row, node.key)] = row
+        if key_of(row, node.key) not in seen:
+            seen.add(key_of(row, node.key))
             kept.append((row, watermark))
     return kept
+
+
+def _without_near(node: DedupWithin, given: list[Timed]) -> Iterator[Timed]:
+    """Rows that are not late, and near to none of their key that was given."""
+    times: dict[Any, list[int]] = {}
+    within = node.window.size
+    for row, watermark in given:
+        time, given_before = row[node.at], times.setdefault(key_of(row, node.key), [])
+        if time is not None:
+            late = watermark is not None and time < watermark - within
+            if late or any(abs(time - other) < within for other in given_before):
+                continue
+            given_before.append(time)
+        yield row, watermark
 
 
 def _join(node: n.TableJoin, given: list[Timed]) -> Iterator[Timed]:

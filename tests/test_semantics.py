@@ -885,11 +885,11 @@ def test_limit(run):
 
 
 def test_dedup(run):
-    rows = {"t": [0, 4, 5, 1, None, 10, None], "k": ["a"] * 6 + ["b"]}
+    rows = {"t": [0, 4, 5, 1, None, 20, 9, 15, None], "k": ["a"] * 8 + ["b"]}
     stream = hr.read.memory(rows).with_watermark("t", 0)
     once, within = run(stream.dedup("k"), stream.dedup("k", within=5))
     assert column(once, "t") == [0, None]
-    assert column(within, "t") == [0, 5, None, 10, None]
+    assert column(within, "t") == [0, 5, None, 20, 15, None]
 
 
 def test_distinct_values(run):

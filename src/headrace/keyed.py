@@ -106,10 +106,12 @@ class Keyed(Beside):
     def dedup(self, *columns: str, within: Length | None = None, name: str | None = None) -> Stream:
         """The first row of those that are equal in these columns, or else in the key.
 
-        within: a row is left out only if its event time is nearer than this to that of the last
-        row that was given for its key, before or behind it.
+        within: a row is left out only if its event time is nearer than this to that of a row of
+        its key that was given, before or behind it. Keys are then remembered as long as such rows
+        may come; one that is farther than this before the watermark is late, and left out. Without
+        it, keys are remembered as long as the job runs.
 
-        The order is that of the rows, in a channel; keys are remembered as long as the job runs.
+        The order is that of the rows, in a channel.
 
         >>> from headrace.stream import example
         >>> example(id=int, at=int).with_watermark("at", 10).dedup("id", within=60)

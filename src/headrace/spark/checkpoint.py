@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.connect.paths import is_url, without_credentials
+from headrace.plan.dedup import DedupWithin
 from headrace.plan.errors import StateError
 from headrace.plan.nodes import (
     Received,
@@ -294,7 +295,7 @@ def stage_is_keyed(stage: StagePlan) -> bool:
 def _shape(node: Stateful) -> dict[str, Any]:
     made: dict[str, Any] = {"operator": node.kind, "key": list(node.key)}
     if isinstance(node, Windowed | Running):
-        if isinstance(node, Windowed):
+        if isinstance(node, Windowed | DedupWithin):
             made["window"] = str(node.window)
         made["aggregates"] = [f"{name}={aggregate}" for name, aggregate in node.aggregates]
         if isinstance(node, WindowJoin):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import FAIL, Process, TableJoin, Windowed
+from headrace.plan.dedup import DedupWithin
+from headrace.plan.nodes import FAIL, Process, Running, TableJoin, Windowed
 from headrace.plan.schema import Schema
 
 from .blocks.block import Block
@@ -130,10 +131,11 @@ class Kernel:
             task.tables[k] = table.header.address
         if self.chain.emitter is not None:
             self._prepare_emitter(module)
-        if self.chain.running is not None:
-            self._keep_records(window_layout(self.chain.running))
-        if self.chain.windowed is not None:
-            self._prepare_windows(self.chain.windowed, module)
+        node = self.chain.last
+        if isinstance(node, Windowed | DedupWithin):
+            self._prepare_windows(node, module)
+        elif isinstance(node, Running):
+            self._keep_records(window_layout(node))
 
     def _zeros(self, count: int, dtype: Any) -> int:
         array = np.zeros(count, dtype)
@@ -197,14 +199,14 @@ class Kernel:
         self.task.store = self.store.header.address
         return self.store
 
-    def _prepare_windows(self, node: Windowed, module: Any) -> None:
+    def _prepare_windows(self, node: Windowed | DedupWithin, module: Any) -> None:
         layout = window_layout(node)
         entry = getattr(module, layout.entry)
         self.windows = OpenWindows(
             entry,
             step=node.window.step,
             keeps_text=layout.keeps_text,
-            partial=node.phase == "partial",
+            partial=isinstance(node, Windowed) and node.phase == "partial",
             account=self._account,
         )
         self.functions = store_functions(layout, None, self.is_compiled)

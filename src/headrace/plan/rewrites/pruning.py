@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..dedup import DedupWithin
 from ..expression_types import can_fail
 from ..expressions import Expression, columns_of
 from ..nodes import (
@@ -78,6 +79,7 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
             case FlatMap() | Running():
                 carry = tuple(n for n in node.carry if n in wanted)
                 given = [n for n in node.schema.names if n not in node.carry]
+                carry = carry if carry or given else node.key[:1]  # so that rows can be counted
                 schema = node.schema.select([*carry, *given])
                 node = replace(node, inputs=inputs, carry=carry, schema=schema)
                 return replace(node, rows=inputs[0].schema) if isinstance(node, Running) else node
@@ -148,6 +150,8 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
         case WindowJoin():
             kept = {SIDE, SIDE_TIME, PANE, *node.key}
             return kept | (wanted & {*node.left, *node.right})
+        case DedupWithin():
+            return {node.at, WATERMARK, *node.key} | (wanted & set(node.carry))
         case TimedProcess():
             return {node.at, *node.arguments, *node.key, PANE}
         case WindowAggregate() | Running():

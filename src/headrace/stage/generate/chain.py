@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from headrace.plan.dedup import DedupWithin
 from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import Column, Expression, columns_of, substitute
 from headrace.plan.nodes import (
@@ -38,6 +39,7 @@ from .firing import advance_text
 from .joining import enter_row, joined_text
 from .layouts import records_layout, state_layout, table_layout, window_layout
 from .moving import compact_text
+from .near import forget_text, skip_repeated
 from .running import update_running
 from .steps import apply_steps, is_true, match_number
 from .stores import find_text, insert_text, match_text, order_text, record_text
@@ -75,6 +77,8 @@ def kernel_text(chain: Chain) -> KernelText:
         parts.append(frame_text(context))
     if chain.windowed is not None:
         parts.append(_given_out(chain.windowed, made.resources))
+    elif chain.keeps_panes:
+        parts.append(forget_text())
     if chain.stateful is not None and records_layout(chain.stateful).keeps_text:
         parts.append(compact_text(records_layout(chain.stateful)))
     made.text = "\n\n".join(parts)
@@ -356,6 +360,8 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
         case WindowAggregate():
             update_window(context, scope, windowed)
             return
-    if running is not None:
+    if isinstance(running, DedupWithin):
+        scope = skip_repeated(context, scope, running)
+    elif running is not None:
         scope = update_running(context, scope, running)
     context.write(scope)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.plan.accumulators import accumulators
+from headrace.plan.dedup import DedupWithin
 from headrace.plan.nodes import (
     Process,
     Running,
@@ -36,6 +37,8 @@ def window_layout(node: Windowed | Running) -> StoreLayout:
         return _join_layout(node, keys)
     if isinstance(node, TimedProcess):
         return _timed_layout(node, keys)
+    if isinstance(node, DedupWithin):
+        return StoreLayout("window", keys, ((AT, int64),))
     kept = accumulators(tuple(aggregate for _, aggregate in node.aggregates), node.rows)
     values = tuple((part.field, part.type) for parts in kept for part in parts)
     return StoreLayout("window", keys, values)
