@@ -39,6 +39,11 @@ class EnteringRow:
         self._hash = writer.let("hashes[place]" if hashed else hash_code(self._keys), "h")
         self._side = Value(bool_, (writer.let(side.word),))
 
+    def prefetch(self) -> None:
+        """Ask for the first records of rows ahead, which are mostly of the same side."""
+        hashed = f"spread_hash({{}}, int({self._side.word}), 0)"
+        self._context.prefetch(window_layout(self._node), hashed)
+
     def found(self, call: str, number: str) -> str:
         """Code that finds or inserts the record of this key and side with a number."""
         made = f"spread_hash({self._hash}, int({self._side.word}), {number})"
