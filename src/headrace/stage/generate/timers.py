@@ -20,9 +20,9 @@ from headrace.plan.windows.waiting import Waiting
 from .context import Context
 from .expressions import Resources, Scope
 from .layouts import AT, COLUMN, FIELD, WAKES
-from .stores import assign, fields_of, keep, value_of
+from .stores import assign, both_words, fields_of, keep, value_of
 from .values import argument, nothing
-from .waiting import Rows, ask_for_taking_pane, bytes_of, enter_waiting_row
+from .waiting import EnteringRow, Rows, ask_for_taking_pane, bytes_of, enter_waiting_row
 from .writer import Value
 
 ROW = Value(bool_, ("False",))  # the side of rows; timers and states are on the other one
@@ -31,7 +31,7 @@ ROW = Value(bool_, ("False",))  # the side of rows; timers and states are on the
 def enter_timed_row(context: Context, scope: Scope, node: TimedProcess) -> None:
     """Keep a row until its time has come."""
     time = Value(int64, scope.column(node.at).words)
-    enter_waiting_row(context, scope, node, node.kept, ROW, time)
+    enter_waiting_row(context, EnteringRow(context, scope, node, node.kept, ROW, time))
 
 
 def timers_text(node: TimedProcess, resources: Resources) -> str:
@@ -294,12 +294,7 @@ class _Timed(Rows):
         self._next_timer()
         writer.line(f"awaited = LAST if is_timer else state.{WAKES}")
         texts = [(self._field(k, "copied"), self._field(k, "state")) for k in self._texts]
-        for new, _ in texts:
-            if new.valid is not None:
-                with writer.block(f"if not {new.valid}:"):
-                    writer.line(f"{new.words[0]} = 0")
-                    writer.line(f"{new.words[1]} = 0")
-        words = [", ".join(new.words + old.words) for new, old in texts]
+        words = both_words(writer, texts)
         if texts:
             wanted = " + ".join(f"changed_bytes({both})" for both in words)
             with writer.block(f"if lacks_bytes(states, {wanted}):"):

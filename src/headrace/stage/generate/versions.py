@@ -14,13 +14,14 @@ from .expressions import Resources, Scope
 from .joining import Pairs
 from .layouts import AT, COLUMN
 from .stores import assign, keep
-from .waiting import bytes_of, enter_waiting_row
+from .waiting import EnteringRow, bytes_of, enter_waiting_row
 
 
 def enter_side(context: Context, scope: Scope, node: AsOfJoin) -> None:
     """Keep a row of one side until its time has come."""
     columns = (*node.left, *node.right)
-    enter_waiting_row(context, scope, node, columns, scope.column(SIDE), scope.column(SIDE_TIME))
+    row = EnteringRow(context, scope, node, columns, scope.column(SIDE), scope.column(SIDE_TIME))
+    enter_waiting_row(context, row)
 
 
 def versions_text(node: AsOfJoin, resources: Resources) -> str:

@@ -71,14 +71,7 @@ class EnteringRow:
         return entry
 
 
-def enter_waiting_row(
-    context: Context,
-    scope: Scope,
-    node: Windowed,
-    columns: Sequence[str],
-    side: Value,
-    time: Value,
-) -> None:
+def enter_waiting_row(context: Context, row: EnteringRow) -> None:
     """Keep a row in the pane that takes rows, under a number that is free."""
     writer = context.writer
     writer.line("pane = taking_pane(panes)")
@@ -87,7 +80,6 @@ def enter_waiting_row(
         context.leave("NEED_MEMORY", "place")
     writer.line("store = Store(pane)")
     writer.line("epoch = store.epoch")
-    row = EnteringRow(context, scope, node, columns, side, time)
     writer.line("free = store.count")
     with writer.block(f"while {row.found('window_find', 'free')} >= 0:"):  # of a pane that moved
         writer.line("free += 1")
