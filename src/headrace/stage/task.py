@@ -43,6 +43,7 @@ class Task:
     initial: i64  # a state record as it is in the beginning, where panes hold them
     calling: i64  # of the timers of one moment: the one whose turn it is
     went_off: i64  # has one of them gone off?
+    levels: i64  # of panes of states that are open, as bits
     rounds: i64  # of timers, since the last row, where no row will come any more,
     round_left: i64  # and how many are left of this one
     number: i64  # the number of the state record

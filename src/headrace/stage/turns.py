@@ -20,7 +20,7 @@ from .waiting import next_place, pane_at, row_at
 def has_turn(kernel: Any) -> bool:
     """Is it the turn of a row that has waited, or of a timer?"""
     timed = isinstance(kernel.chain.windowed, TimedProcess)
-    return timed and kernel.task.store != 0 and Panes(kernel.task.panes).waiting > 0
+    return timed and Panes(kernel.task.panes).waiting > 0
 
 
 class Turn:
@@ -31,14 +31,16 @@ class Turn:
         panes = Panes(kernel.task.panes)
         place = by_host(next_place)(panes)
         found = _record(kernel, by_host(pane_at)(panes, place), by_host(row_at)(place))
-        state = _record(kernel, kernel.task.store, kernel.task.number)
         keys = [found[f"key_{k}"] for k in range(len(self.node.key) + 1)]
         self.is_timer: bool = keys.pop()
         columns = {name: found[f"{COLUMN}{k}"] for k, name in enumerate(self.node.kept)}
         self.row = {**dict(zip(self.node.key, keys, strict=True)), self.node.at: found[AT]}
         self.row |= {} if self.is_timer else columns
-        fields = enumerate(self.node.state.fields)
-        self._state = {field.name: state[f"{FIELD}{k}"] for k, field in fields}
+        fields = [field.name for field in self.node.state.fields]
+        self._state = dict(zip(fields, self.node.state.initial, strict=True))
+        if kernel.task.store != 0:
+            state = _record(kernel, kernel.task.store, kernel.task.number)
+            self._state = {name: state[f"{FIELD}{k}"] for k, name in enumerate(fields)}
         self._calling: int = kernel.task.calling
 
     def error(self) -> Exception | None:

@@ -13,7 +13,7 @@ from .memory.records import compiled, i64s
 from .panes import LAST, Panes, close_panes, find_pane, note_window
 from .room import give_memory
 from .store import Store
-from .task import RUNNING
+from .task import RUNNING, window_start
 from .windows import give_out, next_window
 
 WAITING = 1 << 62  # the first pane of rows that wait; those of versions are numbered by time
@@ -21,6 +21,8 @@ PANE_ROWS = 1 << 14  # that a pane takes at most
 FEW_ROWS = 64  # of which none is worth another pane
 ROW_BITS = 24  # of a place; panes that were moved to one owner may hold rows of many
 PANE_BITS = 38
+LEVELS = 62  # of panes of states, each twice as long as the one before
+MOVED = -(1 << 63)  # the timer of a state that lies in another pane now, or nowhere yet
 LATEST_TIMER = 1 << 61  # a timer beyond it goes off then, when the sources have ended
 MOST_ROUNDS = 10_000  # of timers that timers set, when the sources have ended
 ENDLESS_TIMERS = (
@@ -145,6 +147,31 @@ def count_timer(task):
     task.round_left -= 1
     if task.round_left <= 0:
         task.rounds, task.round_left = task.rounds + 1, Panes(task.panes).waiting
+
+
+@compiled
+def level_for(needed, size):
+    """The level of the panes that are long enough for a state that is needed for so long."""
+    level = 0
+    while size << level < needed:
+        level += 1
+    return level
+
+
+@compiled
+def state_pane(time, size, level):
+    """The pane of a level that a time falls into; `size` is more than there are levels."""
+    return window_start(time, size << level, 0) + level
+
+
+@compiled
+def levels_of(panes, size):
+    """The levels that have panes, as bits."""
+    slots, levels = i64s(panes.directory), 0
+    for at in range(panes.mask + 1):
+        if slots[at] != 0 and not holds_rows(Store(slots[at])):
+            levels |= 1 << (Store(slots[at]).window % size)
+    return levels
 
 
 @compiled

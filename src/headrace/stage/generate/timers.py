@@ -1,10 +1,11 @@
 """`process` in the order of event time: rows wait, and so do timers, rows without columns.
 
-The state of a key is a record, too. Where states are forgotten (`ttl`), it lies in the pane of the
-last time that it was used, and moves over when it is used at a time of another pane; panes are
-forgotten as a whole. A state says in a field of its own (`WAKES`) when the timer of it that waits
-goes off; any other timer of its key that comes has been overtaken. A function works on a copy of
-the state, which is written back when the row, or all timers of a moment, have succeeded.
+The state of a key is a record, too. Where states are forgotten (`ttl`), it lies in a pane of the
+last time that it was used, one that is long enough for it (`plan/windows/timed.py`), and moves over
+where it is used again; panes are forgotten as a whole. A state says in a field of its own (`WAKES`)
+when the timer of it that waits goes off; any other timer of its key that comes has been overtaken.
+A function works on a copy of the state, which is written back when the row, or all timers of a
+moment, have succeeded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from headrace.plan.windows.waiting import Waiting
 from .context import Context
 from .expressions import Resources, Scope
 from .layouts import AT, COLUMN, FIELD, WAKES
-from .stores import assign, both_words, fields_of, keep, value_of
+from .stores import assign, both_words, fields_of, value_of
 from .values import argument, nothing
 from .waiting import EnteringRow, Rows, ask_for_taking_pane, bytes_of, enter_waiting_row
 from .writer import Value
@@ -87,15 +88,16 @@ class _Timed(Rows):
         """One after the other, by time and key, timers before rows."""
         writer = self.writer
         self.put_into_order()
+        if self._ttl is not None:
+            writer.line(f"task.levels = levels_of(panes, {self._size})")
         with writer.block("while is_due(panes, task.watermark):"):
             self.leave_if_full()
             self.next_row()
             writer.line(f"time = entry.{AT}")
             writer.line(f"is_timer = {self.side('entry').word}")
             self._find_state()
-            self._skip_overtaken()
-            self._have_state()
             writer.line("task.store, task.number = kept, number")  # for whoever explains an error
+            self._skip_overtaken()
             with writer.block("if task.suspended == RUNNING and task.calling == 0:"):
                 self._copy_state()
             with writer.block("if task.suspended != BEFORE_COMMIT:"):
@@ -105,107 +107,61 @@ class _Timed(Rows):
         self.return_("CONSUMED")
 
     def _find_state(self) -> None:
-        """`kept` and `number`: the pane and the record of the state; `before` and `older`: those
-        that it had."""
+        """`kept` and `number`: the pane and the record of the state; 0 and -1: there is none."""
         writer = self.writer
-        writer.line(f"pane = {self.node.window.pane(self.words, 'time')}")
-        writer.line("kept = find_pane(panes, pane)")
-        writer.line("number = -1")
-        with writer.block("if kept != 0:"):
-            writer.line(f"number = {self.found('Store(kept)', 'True', '0')}")
+        writer.line("kept, number = 0, -1")
         if self._ttl is None:
+            self._look(self.node.window.pane(self.words, "time"))
             return
-        writer.line("before, older = 0, -1")
-        with writer.block("if number < 0:"):
-            writer.line(f"before = find_pane(panes, pane - {self._size})")
-            with writer.block("if before != 0:"):
-                writer.line(f"older = {self.found('Store(before)', 'True', '0')}")
+        with writer.block("for level in range(LEVELS):"):
+            with writer.block("if number >= 0 or task.levels >> level == 0:"):
+                writer.line("break")
+            with writer.block("if (task.levels >> level) & 1 == 0:"):
+                writer.line("continue")
+            writer.line(f"first = state_pane(time, {self._size}, level)")
+            self._look("first")
+            with writer.block("if number < 0:"):
+                self._look(f"first - ({self._size} << level)")
+
+    def _look(self, pane: str) -> None:
+        writer = self.writer
+        writer.line(f"pane = find_pane(panes, {pane})")
+        with writer.block("if pane != 0:"):
+            writer.line(f"found = {self.found('Store(pane)', 'True', '0')}")
+            with writer.block("if found >= 0:"):
+                with writer.block(f"if {self.entry('Store(pane)', 'found')}.{WAKES} != MOVED:"):
+                    writer.line("kept, number = pane, found")
 
     def _skip_overtaken(self) -> None:
         """A timer that its state does not wait for is none any more."""
         writer = self.writer
-        with writer.block("if is_timer:"):
-            writer.line("wakes = LAST")
-            with writer.block("if number >= 0:"):
-                writer.line(f"wakes = {self.entry('Store(kept)', 'number')}.{WAKES}")
-            if self._ttl is not None:
-                with writer.block("if older >= 0:"):
-                    writer.line(f"wakes = {self.entry('Store(before)', 'older')}.{WAKES}")
-            with writer.block("if wakes != time:"):
-                self.pass_row()
-                writer.line("continue")
-
-    def _have_state(self) -> None:
-        """`state`: the record of the key in its pane, `states`. A row begins a new one where there
-        is none, or it was to be forgotten by now."""
-        writer, window = self.writer, self.node.window
-        with writer.block("if kept == 0:"):
-            writer.line("forget_states(panes, time)")
-            writer.line("task.need_window = pane")
-            writer.line(f"task.need_first = {window.first_end(self.words, 'pane')}")
-            writer.line("task.need_last = task.need_first")
-            writer.line("task.needs_window = 1")
-            self.return_("NEED_MEMORY")
-        writer.line("states = Store(kept)")
-        writer.line("first = StateFields(task.initial)")
-        with writer.block("if number < 0:"):
-            keys = [key for key in self.keys_of("entry") if key.type.is_text]
-            if self._ttl is None:
-                self._begin_state(keys)
-            else:
-                writer.line("lives = False")
-                with writer.block("if older >= 0:"):
-                    writer.line(f"old = {self.entry('Store(before)', 'older')}")
-                    writer.line(f"lives = is_timer or old.{AT} + {self._ttl} > time")
-                with writer.block("if lives:"):
-                    writer.line(f"old = {self.entry('Store(before)', 'older')}")
-                    self._insert_state(keys, "old")
-                    writer.line(f"state.{AT}, state.{WAKES} = old.{AT}, old.{WAKES}")
-                with writer.block("else:"):
-                    self._begin_state(keys)
-        writer.line(f"state = {self.entry('states', 'number')}")
-        if self._ttl is not None:
-            with writer.block("if not is_timer:"):
-                with writer.block(f"if state.{AT} + {self._ttl} <= time:"):
-                    self._put("first")
-                writer.line(f"state.{AT} = time")
-                writer.line("note_change(states, state, number)")
-
-    def _begin_state(self, keys: Sequence[Value]) -> None:
-        self._insert_state(keys, "first")
-        self.writer.line(f"state.{AT}, state.{WAKES} = time, LAST")
-
-    def _insert_state(self, keys: Sequence[Value], source: str) -> None:
-        writer, texts = self.writer, [*keys, *self._texts_of(source)]
-        if texts:  # asked for at once: a state enters whole, or not yet
-            with writer.block(f"if lacks_bytes(states, {bytes_of(texts)}):"):
-                self.need("states")
-        writer.line(f"number = {self.found('states', 'True', '0', 'window_insert')}")
-        with writer.block("if number < 0:"):
-            self.need("states")
-        writer.line(f"state = {self.entry('states', 'number')}")
-        self._put(source, asked=True)
-        writer.line("note_change(states, state, number)")
-
-    def _put(self, source: str, asked: bool = False) -> None:
-        """Write a user's state into the record."""
-        writer, texts = self.writer, self._texts_of(source)
-        if texts and not asked:
-            with writer.block(f"if lacks_bytes(states, {bytes_of(texts)}):"):
-                self.need("states")
-        for k in range(len(self._fields)):
-            keep(writer, self._field(k, source), self._field(k, "state"), "Heap(states.heap)")
+        writer.line("wakes = LAST")
+        with writer.block("if number >= 0:"):
+            writer.line(f"wakes = {self.entry('Store(kept)', 'number')}.{WAKES}")
+        with writer.block("if is_timer and wakes != time:"):
+            self.pass_row()
+            writer.line("continue")
 
     def _copy_state(self) -> None:
-        """The copy that functions work on."""
+        """The copy that functions work on; a new state where there is none, or where it was to be
+        forgotten by now."""
         writer = self.writer
         if self.resources.creates_text:
             writer.line("empty_heap(heap)")
+        writer.line("copied, first_state = StateFields(task.scratch), StateFields(task.initial)")
+        for k in range(len(self._fields)):
+            assign(writer, self._field(k, "copied"), self._field(k, "first_state"))
+        with writer.block("if number >= 0:"):
+            writer.line(f"state = {self.entry('Store(kept)', 'number')}")
+            lives = "True"
+            if self._ttl is not None:
+                timers = [f"{self._set_for(timer, 'state').valid}" for timer in self.node.timers]
+                lives = " or ".join([f"state.{AT} + {self._ttl} > time", *timers])
+            with writer.block(f"if {lives}:"):
+                for k in range(len(self._fields)):
+                    assign(writer, self._field(k, "copied"), self._field(k, "state"))
         if self._texts:
             writer.line("State(task.scratch).heap = task.heap")
-        writer.line("copied = StateFields(task.scratch)")
-        for k in range(len(self._fields)):
-            assign(writer, self._field(k, "copied"), self._field(k, "state"))
 
     # ---- users' functions ----------------------------------------------------------------------
 
@@ -224,10 +180,10 @@ class _Timed(Rows):
 
     def _timer(self, k: int, timer: Timer) -> None:
         """A timer that was set for now, and that no other one has changed meanwhile."""
-        writer, names = self.writer, [field.name for field in self._fields]
-        place = names.index(timer.field)
+        writer = self.writer
         writer.line("copied = StateFields(task.scratch)")
-        states = [self._field(place, record) for record in ("state", "copied")]
+        writer.line(f"state = {self.entry('Store(kept)', 'number')}")
+        states = [self._set_for(timer, record) for record in ("state", "copied")]
         due = " and ".join(f"{v.valid} and is_over({v.word}, time)" for v in states)
         key = dict(zip(self.node.key, self.keys_of("entry"), strict=True))
         given = []
@@ -292,8 +248,9 @@ class _Timed(Rows):
         writer = self.writer
         writer.line("copied = StateFields(task.scratch)")
         self._next_timer()
-        writer.line(f"awaited = LAST if is_timer else state.{WAKES}")
-        texts = [(self._field(k, "copied"), self._field(k, "state")) for k in self._texts]
+        writer.line("awaited = LAST if is_timer else wakes")
+        self._have_record()
+        texts = [(self._field(k, "copied"), self._field(k, "target")) for k in self._texts]
         words = both_words(writer, texts)
         if texts:
             wanted = " + ".join(f"changed_bytes({both})" for both in words)
@@ -304,28 +261,61 @@ class _Timed(Rows):
             writer.line("awaited = following")
         for (new, _), both in zip(texts, words, strict=True):
             writer.line(f"{new.words[1]} = keep_changed({both}, Heap(states.heap))")
+        writer.line("used = time")
+        with writer.block("if is_timer and following == LAST and task.went_off == 0:"):
+            writer.line(f"used = {self.entry('Store(kept)', 'number')}.{AT}")  # was taken back
         if self._ttl is not None:
-            with writer.block("if is_timer and (following != LAST or task.went_off != 0):"):
-                writer.line(f"state.{AT} = time")
+            with writer.block("if number >= 0 and kept != states.address:"):
+                writer.line(f"state = {self.entry('Store(kept)', 'number')}")
+                writer.line(f"state.{WAKES} = MOVED")
+                writer.line("note_change(Store(kept), state, number)")
         for k in range(len(self._fields)):
-            assign(writer, self._field(k, "state"), self._field(k, "copied"))
-        writer.line(f"state.{WAKES} = awaited")
-        writer.line("note_change(states, state, number)")
+            assign(writer, self._field(k, "target"), self._field(k, "copied"))
+        writer.line(f"target.{AT}, target.{WAKES} = used, awaited")
+        writer.line("note_change(states, target, record)")
         self.pass_row()
         writer.line("task.suspended, task.calling, task.went_off = RUNNING, 0, 0")
 
+    def _have_record(self) -> None:
+        """`target`: the record number `record` of the pane `states`, in which the state is to lie;
+        one that was there before, or a new one, which counts when it is written."""
+        writer = self.writer
+        if self._ttl is None:
+            pane, end = self.node.window.pane(self.words, "time"), "LAST"
+        else:
+            writer.line(f"needed = {self._ttl}")
+            with writer.block("if following != LAST:"):
+                writer.line("needed = max(needed, following - time)")
+            writer.line(f"level = level_for(needed, {self._size})")
+            writer.line(f"lies_in = state_pane(time, {self._size}, level)")
+            pane, end = "lies_in", f"lies_in - level + 2 * ({self._size} << level)"
+        writer.line(f"pane = find_pane(panes, {pane})")
+        with writer.block("if pane == 0:"):
+            writer.line("forget_states(panes, time)")
+            writer.line(f"task.need_window = {pane}")
+            writer.line(f"task.need_first = {end}")
+            writer.line("task.need_last = task.need_first")
+            writer.line("task.needs_window = 1")
+            self._stop_before_commit()
+        writer.line("states = Store(pane)")
+        writer.line(f"record = {self.found('states', 'True', '0')}")
+        with writer.block("if record < 0:"):
+            writer.line(f"record = {self.found('states', 'True', '0', 'window_insert')}")
+            with writer.block("if record < 0:"):
+                self._stop_before_commit("states")
+            writer.line(f"target = {self.entry('states', 'record')}")
+            writer.line(f"target.{WAKES} = MOVED")
+            writer.line("note_change(states, target, record)")
+        writer.line(f"target = {self.entry('states', 'record')}")
+
     def _next_timer(self) -> None:
-        """`following`: when the state is to be looked at again, at the latest when it would be
-        forgotten, though a timer of it is set."""
-        writer, names = self.writer, [field.name for field in self._fields]
+        """`following`: when the next timer of the state goes off."""
+        writer = self.writer
         writer.line("following = LAST")
         for timer in self.node.timers:
-            value = self._field(names.index(timer.field), "copied")
+            value = self._set_for(timer, "copied")
             with writer.block(f"if {value.valid}:"):
                 writer.line(f"following = min(following, alarm({value.word}, time))")
-        if self._ttl is not None and self.node.timers:
-            with writer.block("if following != LAST:"):
-                writer.line(f"following = min(following, time + {self._ttl})")
 
     def _set_timer(self) -> None:
         """A timer enters the pane that takes rows, and the queue."""
@@ -368,5 +358,6 @@ class _Timed(Rows):
         """A field of a user's state: in a record of ours, or in the copy."""
         return value_of(f"{FIELD}{k}", self._fields[k].type, record)
 
-    def _texts_of(self, record: str) -> list[Value]:
-        return [self._field(k, record) for k in self._texts]
+    def _set_for(self, timer: Timer, record: str) -> Value:
+        """When a timer is to go off."""
+        return self._field([field.name for field in self._fields].index(timer.field), record)
