@@ -235,10 +235,12 @@ class Building:
         pool = self.memory.pool(
             writers.layout,
             self.graph.capacity,
+            # Interpreted, nobody makes more while it runs: all are there, and few are ever touched.
             blocks=BLOCKS if self._mode.compiles else most,
             most=most,
             owner=writers.owner,
             borrows=writers.borrows,
+            eager=self._mode.compiles,
         )
         self.pools[pool.address] = pool
         record = Pool(pool.address)
