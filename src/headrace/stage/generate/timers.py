@@ -56,7 +56,7 @@ class _Timed(Rows):
         self._ttl, self._size = node.window.kept, node.window.size
         self._fields = node.state.fields
         self._texts = [k for k, field in enumerate(self._fields) if field.type.is_text]
-        if self._texts:
+        if self._texts or any(node.schema[name].is_text for name in node.outputs):
             resources.creates_text = True
 
     def head(self) -> str:
