@@ -16,6 +16,7 @@ VALUES = {
     "policy": "highest_rate",
     "priority": "high",
     "reorder": "lock",
+    "partitioning": "hybrid",
     "master": "local[1]",
     "session": object(),
     "checkpoint": "somewhere",

@@ -26,6 +26,7 @@ from .options import (
     check_spark_orders,
     chosen_bytes,
     chosen_ordering,
+    chosen_partitioning,
     chosen_policy,
     chosen_priority,
     chosen_reorder,
@@ -53,6 +54,7 @@ def planned(
     fuse: str = "auto",
     prune: bool = True,
     ordering: str | None = None,
+    partitioning: str | None = None,
 ) -> Plan:
     """The plan of some outputs, checked."""
     nodes: list[Node] = []
@@ -72,7 +74,13 @@ def planned(
             site=caller_site(),
             fix="hr.run(stream.write.console())",
         )
-    return plan(nodes, fuse=fuse, prune=prune, ordering=chosen_ordering(ordering))
+    return plan(
+        nodes,
+        fuse=fuse,
+        prune=prune,
+        ordering=chosen_ordering(ordering),
+        partitioning=chosen_partitioning(partitioning),
+    )
 
 
 def explain(
@@ -82,6 +90,7 @@ def explain(
     fuse: str = "auto",
     prune: bool = True,
     ordering: str | None = None,
+    partitioning: str | None = None,
 ) -> str:
     """What `run` would do with the same arguments, as text; nothing is started.
 
@@ -91,8 +100,8 @@ def explain(
     ['  writes  sink_1: collect, on the driver; its rows cross: n: int64']
     """
     engine = engine_named(engine)
-    check_options(engine, shards=shards)
-    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
+    check_options(engine, shards=shards, partitioning=partitioning)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
     if engine != "spark":
         return explain_plan(made, owned=engine == "node")
     from .spark import explain_on_spark
@@ -138,6 +147,7 @@ def run(
     priority: Any = None,
     gate: Gate | None = None,
     reorder: str | None = None,
+    partitioning: str | None = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -183,6 +193,9 @@ def run(
             share a session share it.
         reorder: On the node engine, how the rows of an operator that several workers share are put
             in order: "non-blocking" (Ordered, fig. 4) or, to compare with, "lock" (fig. 2).
+        partitioning: On the node engine, how workers share the keys of `process`, `running` and the
+            like: each has key groups of its own ("owners"), or takes those that have rows
+            ("hybrid": Ordered, fig. 7), which is for skewed keys and rows that take long.
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
@@ -191,7 +204,8 @@ def run(
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
     )  # fmt: skip
-    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
+    check_options(options.engine, partitioning=partitioning)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
     try:
         if options.engine == "spark":
             return options.on_spark(made).finish(seconds, watch)
@@ -278,6 +292,7 @@ def start(
     priority: Any = None,
     gate: Gate | None = None,
     reorder: str | None = None,
+    partitioning: str | None = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -295,7 +310,8 @@ def start(
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
     )  # fmt: skip
-    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
+    check_options(options.engine, partitioning=partitioning)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
     if options.engine == "spark":
         return options.on_spark(made).drive_in_background(seconds, watch)
     return Job(made, options.execution(made), seconds, watch).start()
@@ -405,12 +421,15 @@ class Engine:
         priority: Any = None,
         ordering: str | None = None,
         reorder: str | None = None,
+        partitioning: str | None = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
         memory: a budget for its blocks and state. The others are those of `run`.
         """
-        made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
+        made = planned(
+            outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning
+        )
         _check_capacity(capacity)
         execution = self._engine.query(
             made,

@@ -18,7 +18,7 @@ from .control.policies import POLICIES, make_policy
 from .plan.durations import parse_duration
 from .plan.errors import HeadraceError
 from .plan.expression_types import ExpressionError
-from .plan.nodes import NONE, ORDERINGS, Sink
+from .plan.nodes import NONE, ORDERINGS, PARTITIONINGS, Sink
 from .plan.planner import Plan
 from .plan.rewrites.orders import ALL, promised, said_order
 
@@ -73,6 +73,9 @@ OPTIONS = {
         {"node": "an hr.Engine is shared here: engine.submit(...)", "thread": _NO_SPARK},
     ),
     "reorder": Option(("node",), {"thread": _REORDER, "spark": _REORDER}),
+    "partitioning": Option(
+        ("node",), {"thread": "there is one owner of keys here", "spark": "keys have shards here"}
+    ),
     "idle": Option(
         ("node", "spark"),
         {"thread": 'windows wait for all channels here; engine="node" knows idle='},
@@ -227,6 +230,20 @@ def chosen_reorder(reorder: Any) -> str:
         return reorder or REORDERS[0]
     raise OptionError(
         f"reorder={reorder!r}: there is no such scheme\n  fix: one of {', '.join(REORDERS)}"
+    )
+
+
+def chosen_partitioning(partitioning: Any) -> str:
+    """The value of `partitioning=`: one of the schemes; by default the first.
+
+    >>> chosen_partitioning(None), chosen_partitioning("hybrid")
+    ('owners', 'hybrid')
+    """
+    if partitioning is None or partitioning in PARTITIONINGS:
+        return partitioning or PARTITIONINGS[0]
+    raise OptionError(
+        f"partitioning={partitioning!r}: there is no such scheme\n"
+        f"  fix: one of {', '.join(PARTITIONINGS)}"
     )
 
 

@@ -44,7 +44,7 @@ class How:
     """How queries are run. `capacity` is None for the engine's own block size.
 
     bounded, policy: whether runs of the node engine are bounded in time, and who runs first; None
-    for its own way. ordering, reorder: as in `run`.
+    for its own way. ordering, reorder, partitioning: as in `run`.
     """
 
     engine: str = "node"
@@ -56,6 +56,7 @@ class How:
     policy: str | None = None
     ordering: str | None = None
     reorder: str | None = None
+    partitioning: str | None = None
 
     @property
     def threads(self) -> int:
@@ -66,7 +67,12 @@ class How:
 
     def options(self) -> dict[str, Any]:
         """What every engine is told about a query."""
-        chosen = {"capacity": self.capacity, "ordering": self.ordering, "reorder": self.reorder}
+        chosen = {
+            "capacity": self.capacity,
+            "ordering": self.ordering,
+            "reorder": self.reorder,
+            "partitioning": self.partitioning,
+        }
         given = {name: value for name, value in chosen.items() if value is not None}
         return {"fuse": self.fuse, "prune": self.prune, **given}
 
