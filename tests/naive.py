@@ -30,18 +30,20 @@ from tests import naive_functions as functions
 from headrace.plan import expressions as e
 from headrace.plan import nodes as n
 from headrace.plan.build_chosen import KEPT
+from headrace.plan.dedup import DedupWithin
 from headrace.plan.expression_types import type_of
 from headrace.plan.nodes import walk
 from headrace.plan.schema import Schema
+from headrace.plan.timed import TimedProcess
 from headrace.plan.types import DataType, timestamp
 from headrace.plan.windows import base as w
-from headrace.plan.windows.asof import AsOf
 from headrace.plan.windows.calendar import Calendar
 from headrace.plan.windows.interval import Interval
 from headrace.plan.windows.kept import Kept
 from headrace.plan.windows.session import Session
 from headrace.plan.windows.sliding import Sliding
 from headrace.plan.windows.tumbling import Tumbling
+from headrace.plan.windows.waiting import Waiting
 
 Row = dict[str, Any]
 Timed = tuple[Row, int | None]  # a row and the watermark before it
@@ -115,6 +117,8 @@ class Naive:
                 yield from _kept(given[: node.rows])
             case n.Dedup():
                 yield from _kept(_without_repeated(node, given))
+            case DedupWithin():
+                yield from _without_near(node, given)
             case n.Process():
                 yield from self._each(node, given, _processing(node))
             case n.FlatMap():
@@ -123,6 +127,9 @@ class Naive:
                 yield from _join(node, given)
             case n.AsOfJoin():
                 yield from _asof_join(node, _split_late(node, given)[0])
+            case TimedProcess():
+                on_time, self._late[id(node)] = _split_late(node, given)
+                yield from _timed_process(node, [row for row, _ in on_time])
             case n.WindowJoin():
                 yield from _stream_join(node, _split_late(node, given)[0])
             case n.WindowAggregate():
@@ -265,21 +272,27 @@ def _kept(given: Sequence[Timed]) -> Iterator[Timed]:
 
 
 def _without_repeated(node: n.Dedup, given: list[Timed]) -> list[Timed]:
-    last: dict[Any, Row] = {}
+    seen: set[Any] = set()
     kept = []
     for row, watermark in given:
-        before = last.get(key_of(row, node.key))
-        if node.within is None:
-            repeats = before is not None
-        elif row[node.time] is None:
-            kept.append((row, watermark))
-            continue
-        else:
-            repeats = before and abs(row[node.time] - before[node.time]) < node.within
-        if not repeats:
-            last[key_of(row, node.key)] = row
+        if key_of(row, node.key) not in seen:
+            seen.add(key_of(row, node.key))
             kept.append((row, watermark))
     return kept
+
+
+def _without_near(node: DedupWithin, given: list[Timed]) -> Iterator[Timed]:
+    """Rows that are not late, and near to none of their key that was given."""
+    times: dict[Any, list[int]] = {}
+    within = node.window.size
+    for row, watermark in given:
+        time, given_before = row[node.at], times.setdefault(key_of(row, node.key), [])
+        if time is not None:
+            late = watermark is not None and time < watermark - within
+            if late or any(abs(time - other) < within for other in given_before):
+                continue
+            given_before.append(time)
+        yield row, watermark
 
 
 def _join(node: n.TableJoin, given: list[Timed]) -> Iterator[Timed]:
@@ -342,7 +355,7 @@ def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed
             in_time = False
         elif watermark is None or not node.window.uses_time:
             in_time = True
-        elif isinstance(node.window, Session | Interval | AsOf):
+        elif isinstance(node.window, Session | Interval | Waiting):
             in_time = time >= watermark
         else:
             kept = node.window.lateness if isinstance(node.window, Kept) else 0
@@ -463,7 +476,7 @@ def _asof_join(node: n.AsOfJoin, rows: list[Timed]) -> Iterator[Timed]:
                 version is None or right[n.SIDE_TIME] >= version[n.SIDE_TIME]
             ):
                 version = right
-        tolerance = node.window.tolerance
+        tolerance = node.window.kept
         if version and tolerance is not None and version[n.SIDE_TIME] < time - tolerance:
             version = None
         if version is None and node.how == "inner":
@@ -473,6 +486,59 @@ def _asof_join(node: n.AsOfJoin, rows: list[Timed]) -> Iterator[Timed]:
         made |= {name: left[name] for name in node.left}
         made |= {name: version and version[name] for name in node.right}
         yield made, time
+
+
+def _timed_process(node: TimedProcess, rows: list[Row]) -> Iterator[Timed]:
+    """Rows and timers by time and key, of one key timers before rows, each with the key's state."""
+    first = {f.name: v for f, v in zip(node.state.fields, node.state.initial, strict=True)}
+    waiting = sorted(rows, key=lambda row: (row[node.at], key_of(row, node.key)))
+    states: dict[Any, SimpleNamespace] = {}
+    used: dict[Any, int] = {}  # when each state was used last
+    alarms: dict[Any, int] = {}  # the next timer of each key
+    names = {}  # the columns of each key
+
+    def due() -> list[Any]:
+        return sorted((time, key) for key, time in alarms.items())[:1]
+
+    def give(key: Any, time: int, function: Any, given: list[Any]) -> Iterator[Timed]:
+        made = function.callable(states[key], *given)
+        for results in made if function.is_generator else []:
+            values = dict(zip(node.outputs, _results(results, function.outputs), strict=True))
+            order = dict.fromkeys(node.window.columns, time + 1)
+            yield {**names[key], **order, **values}, time
+
+    def note(key: Any, time: int) -> None:
+        used[key] = time
+        set_for = [getattr(states[key], timer.field) for timer in node.timers]
+        set_for = [max(moment, time + 1) for moment in set_for if moment is not None]
+        alarms.pop(key, None)
+        if set_for:
+            alarms[key] = min(set_for)
+
+    while waiting or alarms:
+        row = waiting[0] if waiting else None
+        if due() and (row is None or due()[0] <= (row[node.at], key_of(row, node.key))):
+            time, key = due()[0]
+            late = [getattr(states[key], timer.field) for timer in node.timers]
+            for timer, moment in zip(node.timers, late, strict=True):
+                if moment is None or moment > time or getattr(states[key], timer.field) is None:
+                    continue
+                if getattr(states[key], timer.field) > time:  # another timer has moved it
+                    continue
+                setattr(states[key], timer.field, None)
+                known = {**names[key], node.at: time}
+                given = [known[argument] for argument in timer.arguments]
+                yield from give(key, time, timer.function, given)
+        else:
+            waiting.pop(0)
+            time, key = row[node.at], key_of(row, node.key)
+            names.setdefault(key, {name: _canonical(row[name]) for name in node.key})
+            ttl = node.window.kept
+            forgotten = ttl is not None and key not in alarms and used.get(key, time) + ttl <= time
+            if key not in states or forgotten:
+                states[key] = SimpleNamespace(**first)
+            yield from give(key, time, node.function, [row[name] for name in node.arguments])
+        note(key, time)
 
 
 def _running(node: n.Running, given: list[Timed]) -> Iterator[Timed]:

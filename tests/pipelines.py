@@ -217,6 +217,35 @@ class Builder:
             columns=columns,
         )
 
+    def timers(self, stream: Stream) -> Stream:
+        """The event time goes on."""
+        time = stream.node.time
+        key = [name for name in self._key(stream) if name != time]
+        if time is None or not key or stream.schema[time].nullable or not is_ordered(stream.node):
+            return self.filter(stream)
+        return stream.key_by(*key).process(
+            functions.alarmed,
+            state={"n": int, "last": int, "due": hr.optional(int)},
+            output={time: stream.schema[time], self.fresh(): hr.int64},
+            columns=[time],
+            timers={"due": functions.rang} if self.choose.chance(75) else {},
+            ttl=_length(stream, self.choose.pick([1, 6, 30])) if self.choose.chance(75) else None,
+        )
+
+    def asof_join(self, stream: Stream) -> Stream:
+        """With versions from one channel: of equal times the last one counts."""
+        time, key = stream.node.time, self._key(stream)
+        alike = [s for s in self.streams if s.node.time is not None and is_ordered(s.node)]
+        alike = [s for s in alike if _names_and_types(s) == _names_and_types(stream)]
+        if time is None or not alike or key == [time]:
+            return self.filter(stream)
+        names = {name: self.fresh() for name in stream.schema.names}
+        other = self.choose.pick(alike).rename(names)
+        tolerance = _length(stream, self.choose.pick([0, 5])) if self.choose.chance(50) else None
+        on = {name: names[name] for name in key}
+        how = self.choose.pick(["inner", "left"])
+        return stream.asof_join(other, on, tolerance=tolerance, how=how)
+
     def limit(self, stream: Stream) -> Stream:
         if not is_ordered(stream.node):  # which rows come first is anybody's guess
             return self.filter(stream)
@@ -380,6 +409,8 @@ OPERATORS: list[Callable[[Builder, Stream], Stream]] = [
     Builder.limit,
     Builder.dedup,
     Builder.running,
+    Builder.timers,
+    Builder.asof_join,
 ]
 
 

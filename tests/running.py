@@ -149,11 +149,17 @@ def order_matters(root: Any) -> bool:
     The rows of a key keep their order over one exchange from one channel, not behind another
     exchange or union. Then states that look at the order and sums of floats may differ.
     """
-    return any(_looks_at_order(node) and not _one_sender(node.input) for node in walk([root]))
+    nodes = [node for node in walk([root]) if _looks_at_order(node)]
+    return not all(map(_one_sender, map(_ordered_side, nodes)))
+
+
+def _ordered_side(node: Any) -> Any:
+    """Where the rows come from whose order an operator looks at."""
+    return node.input.inputs[1] if node.kind == "asof_join" else node.input
 
 
 def _looks_at_order(node: Any) -> bool:
-    if node.kind in ("limit", "dedup", "running"):
+    if node.kind in ("limit", "dedup", "running", "timed_process", "asof_join"):
         return True
     if node.kind == "process":
         return any(

@@ -16,6 +16,7 @@ from headrace import PipelineError, col
 from headrace.job import planned
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string
+from headrace.stage.stage import Stage
 from headrace.testing.stages import run_stages
 
 pytestmark = pytest.mark.timeout(600)
@@ -94,6 +95,19 @@ def test_saved_and_restored_anywhere(cuts):
     check_saved(plan, events, 100, cuts)
 
 
+def test_keys_are_forgotten():
+    """Those that a row may still be near to are remembered, the others are not."""
+    stream = hr.read.index(1).select(k=col("index"), t=col("index")).with_watermark("t", 10)
+    plan = planned([stream.dedup("k", within=50).write.null(name="out")]).whole
+    stage, (source,) = Stage(plan, compiled=False), plan.inputs
+    keys = []
+    for start in range(0, 3_000, 30):
+        stage.push(source.name, pa.record_batch({"index": list(range(start, start + 30))}), "0")
+        list(stage.pull())
+        keys.append(max(m.get("state_keys", 0) for m in stage.metrics().values()))
+    assert 100 <= min(keys[10:]) <= max(keys) <= 4 * 50
+
+
 def test_only_what_is_read_goes_along():
     stream = hr.read.memory({"k": [1], "x": [1], "s": ["a"]})
     plan = planned([stream.dedup("k").select("x").write.null()])
@@ -112,6 +126,7 @@ def test_mistakes_say_what_to_do():
         (lambda: rows.dedup("x", within=5), "no event time"),
         (lambda: rows.with_watermark("t", 0).dedup("x", within=0), "within 0 is not positive"),
         (lambda: rows.with_watermark("t", 0).dedup("x", within="1s"), "is a duration"),
+        (lambda: rows.with_watermark("t", 0).dedup("x", within=1 << 61), "is too long"),
     ):
         with pytest.raises(PipelineError, match=said):
             made()

@@ -795,6 +795,55 @@ def test_process_gives_the_key(run):
     ]
 
 
+def counts(state, t, later):
+    state.n += 1
+    if later is not None:
+        state.due = t + later
+    yield t, state.n
+
+
+def goes_off(state, t):
+    yield t, -state.n if state.due is None else 0
+
+
+def timed(rows, **options):
+    """(t, n) of rows (t, when a timer is to go off behind it): the number of a row of its state;
+    of a timer, the number of rows before it, negative."""
+    columns = dict(zip(("t", "later"), map(list, zip(*rows, strict=True)), strict=True))
+    stream = hr.read.memory(
+        columns | {"k": ["a"] * len(rows)},
+        schema={
+            "t": hr.int64,
+            "later": hr.optional(hr.int64),
+            "k": hr.string,
+        },
+    ).with_watermark("t", 9)
+    state = {"n": int, "due": hr.optional(int)}
+    given = {"state": state, "output": ["t", "n"], "timers": {"due": goes_off}, "ttl": 5}
+    return stream.key_by("k").process(counts, **given | options)
+
+
+def test_order_of_timers(run):
+    made = timed([(11, None), (3, 8), (2, None), (30, None), (20, None)], ttl=100)
+    found, late = run(made, made.late())
+    assert [(row["t"], row["n"]) for row in found] == [
+        (2, 1), (3, 2), (11, -2), (11, 3), (30, 4),
+    ]  # fmt: skip
+    assert column(late, "t") == [20]
+
+
+def test_timers_that_are_set(run):
+    found = run(timed([(3, -5), (6, 1000)], ttl=100))
+    assert [(row["t"], row["n"]) for row in found] == [(3, 1), (4, -1), (6, 2), (1006, -2)]
+
+
+def test_states_that_are_forgotten(run):
+    found = run(timed([(0, None), (4, None), (9, 7), (15, None), (20, None)]))
+    assert [(row["t"], row["n"]) for row in found] == [
+        (0, 1), (4, 2), (9, 1), (15, 2), (16, -2), (20, 3),
+    ]  # fmt: skip
+
+
 def careful(state, x):
     state.total += x
     yield state.total
@@ -836,11 +885,11 @@ def test_limit(run):
 
 
 def test_dedup(run):
-    rows = {"t": [0, 4, 5, 1, None, 10, None], "k": ["a"] * 6 + ["b"]}
+    rows = {"t": [0, 4, 5, 1, None, 20, 9, 15, None], "k": ["a"] * 8 + ["b"]}
     stream = hr.read.memory(rows).with_watermark("t", 0)
     once, within = run(stream.dedup("k"), stream.dedup("k", within=5))
     assert column(once, "t") == [0, None]
-    assert column(within, "t") == [0, 5, None, 10, None]
+    assert column(within, "t") == [0, 5, None, 20, 15, None]
 
 
 def test_distinct_values(run):

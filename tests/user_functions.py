@@ -163,6 +163,20 @@ def stamped(state, t):
     yield t, 7
 
 
+def alarmed(state, t):
+    state.n += 1
+    state.last = t
+    state.due = t + state.n % 4 * 3
+    yield t, state.n
+
+
+def rang(state):
+    state.n += 1
+    if state.n % 3 == 0:
+        state.due = state.last + state.n
+    yield state.last, -state.n
+
+
 class Gathered:
     text: str = ""
     n: hr.int32 = 0

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .expr import Agg, Expr, named_nodes, plain
 from .expr.functions import check_function
 from .expr.samples import is_sampled
 from .habits import STREAM, unknown
-from .plan import build, build_chosen, build_functions, build_keyed
+from .keyed import Keyed, OnError, Output
+from .plan import build, build_functions, build_keyed
 from .plan.build_errors import tolerating
 from .plan.checks import Place
 from .plan.expressions import Column, Expression
@@ -30,15 +31,12 @@ from .plan.windows.counting import Counting
 from .plan.windows.everything import Everything
 from .time import Length, Windows
 from .unfolded import Unfolded
-from .windowed import WindowedStream, named_aggregates
+from .windowed import WindowedStream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from .write import Writer
-
-Output = str | Sequence[str] | Mapping[str, Any]
-OnError = Literal["fail", "skip", "dead_letter"]
 
 
 def example(**columns: Any) -> Stream:
@@ -53,7 +51,7 @@ def example(**columns: Any) -> Stream:
     return Stream(build.source(MemorySource(empty, schema=columns), "example"))
 
 
-class Stream(Unfolded):
+class Stream(Keyed, Unfolded):
     """Rows to come, with named and typed columns. Immutable: every method gives a new stream.
 
     Every method that makes an operator takes `name=`; errors, metrics and saved state use it.
@@ -299,33 +297,6 @@ class Stream(Unfolded):
         )
         return Stream(tolerating(made, on_error))
 
-    def process(
-        self,
-        function: Callable[..., Any],
-        *,
-        state: Any,
-        output: Output,
-        columns: Sequence[str] | None = None,
-        on_error: OnError = "fail",
-        name: str | None = None,
-    ) -> Stream:
-        """Zero or more rows for each row, by a compiled generator over a state for each key.
-
-        The first parameter is the state record: a class with annotations and defaults, or a dict
-        of names and types (or first values). The key's columns come first in the result.
-
-        >>> def running(state, price):
-        ...     state.total += price
-        ...     yield state.total
-        >>> keyed = example(user=str, price=float).key_by("user")
-        >>> keyed.process(running, state={"total": float}, output="total")
-        Stream(user: string, total: float64; key user)
-        """
-        made = build_functions.process(
-            self._node, plain(function), state, output, check_function, columns, name
-        )
-        return Stream(tolerating(made, on_error))
-
     def map_batches(
         self,
         function: Callable[..., Any],
@@ -382,31 +353,6 @@ class Stream(Unfolded):
 
         made = build_functions.map_async(self._node, function, output, make, columns, carry, name)
         return Stream(made)
-
-    # ------------------------------------------------------------ some of the rows
-
-    def limit(self, rows: int, *, name: str | None = None) -> Stream:
-        """The first `rows` rows, in their order; of several channels, any so many of them.
-
-        What comes behind them is read and left out: where a source never ends, the job does not.
-
-        >>> example(user=str).limit(100)
-        Stream(user: string)
-        """
-        return Stream(build_chosen.limit(self._node, rows, check_function, name))
-
-    def dedup(self, *columns: str, within: Length | None = None, name: str | None = None) -> Stream:
-        """The first row of those that are equal in these columns, or else in the key.
-
-        within: a row is left out only if its event time is nearer than this to that of the last
-        row that was given for its key, before or behind it.
-
-        The order is that of the rows, in a channel; keys are remembered as long as the job runs.
-
-        >>> example(id=int, at=int).with_watermark("at", 10).dedup("id", within=60)
-        Stream(id: int64, at: int64; time at)
-        """
-        return Stream(build_chosen.dedup(self._node, columns, within, check_function, name))
 
     # ------------------------------------------------------------ keys and time
 
@@ -478,15 +424,3 @@ class Stream(Unfolded):
         """
         given = {**(aggregates or {}), **made}
         return WindowedStream(self, Everything(), name).agg(given, reproducible=reproducible)
-
-    def running(
-        self, aggregates: Mapping[str, Agg] | None = None, *, name: str | None = None, **made: Agg
-    ) -> Stream:
-        """Every row, at once, with these aggregates over all rows of its key up to this one.
-
-        >>> from headrace.expr import count, sum_
-        >>> example(user=str, price=float).key_by("user").running(n=count(), spent=sum_("price"))
-        Stream(user: string, price: float64, n: int64, spent: float64; key user)
-        """
-        given = named_aggregates({**(aggregates or {}), **made}, Place("running", name))
-        return Stream(build_keyed.running(self._node, given, check_function, name))

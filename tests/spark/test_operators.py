@@ -81,6 +81,28 @@ def test_joins(session):
         assert_same(rows_of(output.result()), expected, ordered=False)
 
 
+def _seen(state, at):
+    state.n += 1
+    state.due = at + 15
+
+
+def _silent(state, at):
+    yield at, state.n
+
+
+def test_timers(session):
+    """From batch to batch, rows and timers that wait lie in the checkpoint, and so do states."""
+    rows = pipelines.tables(600, 2, disorder=30, seed=9)
+    keyed = hr.read.memory(rows).with_watermark("at", 10).key_by("user")
+    state = {"n": int, "due": int | None}
+    made = keyed.process(_seen, state=state, output=["at", "n"], timers={"due": _silent}, ttl=20)
+    outputs = [made.write.collect(), made.late().write.collect()]
+    hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=150, shards=2)
+    for output, expected in zip(outputs, naive(outputs), strict=True):
+        assert expected
+        assert_same(rows_of(output.result()), expected, ordered=False)
+
+
 def test_rows_that_fail(session):
     stream = hr.read.memory(pipelines.tables(600, 2, disorder=30, seed=6)).with_watermark("at", 30)
     whole = {"on_error": "dead_letter"}

@@ -309,7 +309,7 @@ class Building:
     def _kernel(self, operator: Operator) -> None:
         record, kernel = operator.unit, operator.kernel
         chain, operator.run.task = kernel.chain, kernel.task.address
-        if chain.windowed is not None:
+        if chain.keeps_panes:
             record.advance = address_of(kernel.compiled_advance)
         if kernel.stores_anything:
             record.room = address_of(kernel.compiled_room)

@@ -1,7 +1,8 @@
 """Checked nodes that let some rows through, by a state: limit and dedup.
 
 Each is a `process` that carries all columns along and yields at most once for a row, so engines,
-owners and snapshots know nothing of it; what it yields is dropped behind it.
+owners and snapshots know nothing of it; what it yields is dropped behind it. Only `dedup` within a
+time is an operator of its own, whose state lies in panes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from .bind import FunctionChecker
 from .build_functions import why_no_key
 from .build_keyed import why_no_time
 from .checks import Place
+from .dedup import DedupWithin
 from .durations import positive_length
 from .errors import ExpressionError
 from .expressions import Column
@@ -20,6 +22,7 @@ from .functions import StateSpec
 from .nodes import Dedup, Limit, Node, Process, Project, extended
 from .schema import HIDDEN_PREFIX, Field
 from .types import bool_, int64
+from .windows.near import Near
 
 KEPT = f"{HIDDEN_PREFIX}kept"
 
@@ -57,9 +60,21 @@ def dedup(
         length = positive_length(within, node.schema[node.time], "within")
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
-    state = StateSpec((Field("seen", bool_), Field("at", int64)), (False, 0))
-    first = _first_within(length)
-    return _chosen(Dedup, node, key, first, state, (node.time,), place, check, within=length)
+    if length > Near(length).farthest:
+        raise place.error(f"within={within!r} is too long", 'within="1d"')
+    made = DedupWithin(
+        (node,),
+        node.schema,
+        place.name,
+        site=place.site,
+        key=key,
+        time=node.time,
+        carry=node.schema.names,
+        rows=node.schema,
+        window=Near(length),
+        at=node.time,
+    )
+    return _shown(made, node, place)
 
 
 def _some_rows(state: Any) -> Iterator[bool]:
@@ -72,18 +87,6 @@ def _first_ever(state: Any) -> Iterator[bool]:
     if not state.seen:
         state.seen = True
         yield True
-
-
-def _first_within(length: int) -> Callable[..., Iterator[bool]]:
-    def first(state: Any, at: Any) -> Iterator[bool]:
-        if at is None:
-            yield True  # nobody knows what it repeats
-        elif not state.seen or at >= state.at + length or at <= state.at - length:
-            state.seen = True
-            state.at = at
-            yield True
-
-    return first
 
 
 def _chosen(
@@ -119,6 +122,11 @@ def _chosen(
         carry=node.schema.names,
         **said,
     )
+    return _shown(chosen, node, place)
+
+
+def _shown(chosen: Node, node: Node, place: Place) -> Project:
+    """Rows that were chosen, with the columns and the key that they had."""
     columns = tuple((column, Column(column)) for column in node.schema.names)
     return Project(
         (chosen,), node.schema, "", site=place.site, key=node.key, time=node.time, columns=columns

@@ -52,14 +52,14 @@ def flat_map(
     place = Place("flat_map", name)
     kept = _carry(node, carry, place)
     checked, arguments, names = _checked(node, function, output, columns, place, check, True)
-    schema = _result(node, kept, _given(names, checked), place)
+    schema = result_schema(node, kept, given_fields(names, checked.outputs), place)
     return FlatMap(
         (node,),
         schema,
         place.name,
         site=place.site,
         key=node.key if set(node.key) <= set(kept) else (),
-        time=_kept_time(node, schema),
+        time=kept_time(node, schema),
         function=checked,
         arguments=arguments,
         carry=kept,
@@ -81,14 +81,14 @@ def process(
         raise place.error(*why_no_key(node))
     spec = state_spec(state, place)
     checked, arguments, names = _checked(node, function, output, columns, place, check, True, spec)
-    schema = _result(node, node.key, _given(names, checked), place)
+    schema = result_schema(node, node.key, given_fields(names, checked.outputs), place)
     return Process(
         (node,),
         schema,
         place.name,
         site=place.site,
         key=node.key,
-        time=_kept_time(node, schema),
+        time=kept_time(node, schema),
         function=checked,
         arguments=arguments,
         carry=node.key,
@@ -148,11 +148,11 @@ def map_async(
         raise place.error(
             "the types of what a coroutine gives must be declared", "output={'a': int, 'b': str}"
         )
-    names, declared = _output(output, place)
-    arguments = _arguments(node, function, columns, place, False)
+    names, declared = output_columns(output, place)
+    arguments = arguments_of(node, function, columns, place, False)
     kept = _carry(node, carry, place)
     results = Schema(tuple(Field(n, kind) for n, kind in zip(names, declared or (), strict=True)))
-    schema = _result(node, kept, results, place)
+    schema = result_schema(node, kept, results, place)
     try:
         calls = make(arguments, kept, results)
     except DataError as error:
@@ -171,8 +171,8 @@ def _checked(
     state: StateSpec | None = None,
 ) -> tuple[Function, tuple[str, ...], tuple[str, ...]]:
     """The checked function, the columns that are its arguments, and the names of its outputs."""
-    names, declared = _output(output, place)
-    arguments = _arguments(node, function, columns, place, state is not None)
+    names, declared = output_columns(output, place)
+    arguments = arguments_of(node, function, columns, place, state is not None)
     checked = check(
         function,
         [node.schema[argument] for argument in arguments],
@@ -191,7 +191,7 @@ def _checked(
     return checked, arguments, names
 
 
-def _output(output: Any, place: Place) -> tuple[tuple[str, ...], list[DataType] | None]:
+def output_columns(output: Any, place: Place) -> tuple[tuple[str, ...], list[DataType] | None]:
     """The names of a function's outputs, and their types where the user gives them."""
     if isinstance(output, Mapping):
         names = tuple(output)
@@ -207,7 +207,7 @@ def _output(output: Any, place: Place) -> tuple[tuple[str, ...], list[DataType] 
     return names, declared
 
 
-def _arguments(
+def arguments_of(
     node: Node, function: Any, columns: Any, place: Place, has_state: bool
 ) -> tuple[str, ...]:
     """The columns that are a function's arguments: `columns`, or by its parameters' names."""
@@ -262,16 +262,18 @@ def _carry(node: Node, carry: Any, place: Place) -> tuple[str, ...]:
     return tuple(place.existing(c, node.schema) for c in place.names(carry, "carry"))
 
 
-def _given(names: Sequence[str], function: Function) -> list[Field]:
-    return [Field(name, kind) for name, kind in zip(names, function.outputs, strict=True)]
+def given_fields(names: Sequence[str], outputs: Sequence[DataType]) -> list[Field]:
+    """The columns of what a function gives."""
+    return [Field(name, kind) for name, kind in zip(names, outputs, strict=True)]
 
 
-def _result(node: Node, kept: Sequence[str], given: Iterable[Field], place: Place) -> Schema:
+def result_schema(node: Node, kept: Sequence[str], given: Iterable[Field], place: Place) -> Schema:
+    """Columns that are kept, then those that a function gives."""
     fields = [*(Field(column, node.schema[column]) for column in kept), *given]
     return place.schema(fields, f"{', '.join(kept)} comes by itself: use another name in output=")
 
 
-def _kept_time(node: Node, schema: Schema) -> str | None:
+def kept_time(node: Node, schema: Schema) -> str | None:
     """The event time goes on if a column of the same name and type comes out."""
     if node.time is None or node.time not in schema:
         return None

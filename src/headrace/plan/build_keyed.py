@@ -24,6 +24,7 @@ from .nodes import (
     MapBatches,
     Node,
     Ordered,
+    Project,
     Running,
     Union,
     Watermark,
@@ -31,6 +32,7 @@ from .nodes import (
     walk,
 )
 from .schema import Field, Schema
+from .timed import TimedProcess
 from .types import DataType, bool_
 from .windows.base import Window
 
@@ -289,9 +291,12 @@ def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -
 def late(node: Node, name: str | None = None) -> Late:
     """The rows that came too late for their window."""
     place = Place("late", name)
-    if not isinstance(node, WindowAggregate):
+    if isinstance(node, Project) and isinstance(node.input, TimedProcess):
+        node = node.input
+    if not isinstance(node, WindowAggregate | TimedProcess):
         raise place.error(
-            f"only the result of window(...).agg(...) has late rows, not that of {node.written}",
+            "only the result of window(...).agg(...), and of process with timers or a "
+            f"time-to-live, has late rows, not that of {node.written}",
             "keep the stream that agg gives in a variable: late = windowed.late()",
         )
     return Late((node,), node.rows, place.name, site=place.site, key=node.key)

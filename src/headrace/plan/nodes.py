@@ -188,14 +188,12 @@ class Limit(Process):
 
 @dataclass(frozen=True, eq=False)
 class Dedup(Process):
-    """The first row of each key, or the first one in so much time."""
+    """The first row of each key."""
 
-    within: int | None = None
     kind: ClassVar[str] = "dedup"
 
     def detail(self) -> str:
-        said = "" if self.within is None else f" within {self.within}"
-        return f"{', '.join(self.key)}{said}"
+        return ", ".join(self.key)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.connect.paths import is_url, without_credentials
+from headrace.plan.dedup import DedupWithin
 from headrace.plan.errors import StateError
 from headrace.plan.nodes import (
     Received,
@@ -36,6 +37,7 @@ from headrace.plan.nodes import (
     walk,
 )
 from headrace.plan.planner import StagePlan
+from headrace.plan.timed import TimedProcess
 
 from .ends import HEAD, Ends, Synced, drop_torn, end_of
 from .files import (
@@ -293,11 +295,14 @@ def stage_is_keyed(stage: StagePlan) -> bool:
 def _shape(node: Stateful) -> dict[str, Any]:
     made: dict[str, Any] = {"operator": node.kind, "key": list(node.key)}
     if isinstance(node, Windowed | Running):
-        if isinstance(node, Windowed):
+        if isinstance(node, Windowed | DedupWithin):
             made["window"] = str(node.window)
         made["aggregates"] = [f"{name}={aggregate}" for name, aggregate in node.aggregates]
         if isinstance(node, WindowJoin):
             made["columns"] = [*node.left, *node.right]
+        elif isinstance(node, TimedProcess):
+            made["columns"] = list(node.kept)
+            made["state"] = {f.name: str(f.type) for f in node.state.fields}
     elif node.function.state is not None:
         made["state"] = {f.name: str(f.type) for f in node.function.state.fields}
     return made

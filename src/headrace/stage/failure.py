@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import traceback
 from bisect import bisect_left
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from headrace.plan.site import Site, masked
 
 from .blocks.arrow import to_arrow
 from .blocks.block import Block, gather
+from .turns import Turn, has_turn
 
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 LONGEST = 60  # characters shown of a value
@@ -30,14 +32,20 @@ MOST_BLOCKS = 100_000  # of one row: one that yields for ever would have been st
 def explain_failure(kernel: Any, error: Exception) -> None:
     """Raise the error of a kernel's row as the user should see it."""
     if kernel.is_firing:
+        if has_turn(kernel):
+            _explain_turn(kernel, error)
         _explain_window(kernel, error)
     row = kernel.failed_row()
     single = one_row(kernel.block, row)
     real = _run_again(kernel, single) if kernel.is_compiled else error
-    real = real or error
-    for note in [*_where(_culprit(kernel, single, real), real), f"  row: {_shown(single)}"]:
-        real.add_note(note)
-    raise real.with_traceback(_only_user(real.__traceback__)) from None
+    _raise_explained(real or error, _culprit(kernel, single, real or error), _shown(single))
+
+
+def _raise_explained(error: Exception, node: Node, values: str, what: str = "row") -> NoReturn:
+    """Raise an error with the operator, the user's line and the row."""
+    for note in [*_where(node, error), f"  {what}: {values}"]:
+        error.add_note(note)
+    raise error.with_traceback(_only_user(error.__traceback__)) from None
 
 
 def explain_call(node: Node, error: Exception) -> None:
@@ -54,6 +62,16 @@ def _explain_window(kernel: Any, error: Exception) -> None:
     error.add_note(f"  at {node.site!r}")
     error.add_note("  when the panes of a window were brought together")
     raise error.with_traceback(None) from None
+
+
+def _explain_turn(kernel: Any, error: Exception) -> None:
+    """The error of a row that has waited, or of a timer."""
+    turn = Turn(kernel)
+    real = turn.error() if kernel.is_compiled else error
+    if type(real) is not type(error):
+        real = error
+    what = "timer" if turn.is_timer else "row"
+    _raise_explained(real, turn.node, _shown_values(turn.row), what)
 
 
 def shortened(error: Exception) -> Exception:
@@ -125,7 +143,12 @@ def _where(node: Node, error: Exception) -> list[str]:
 
 def _shown(single: Block) -> str:
     values = to_arrow(single).to_pylist()[0]
-    return ", ".join(f"{k}={_short(v)}" for k, v in values.items() if k not in HIDDEN)
+    return _shown_values({k: v for k, v in values.items() if k not in HIDDEN})
+
+
+def _shown_values(values: Mapping[str, Any]) -> str:
+    """The values of a row, for a message."""
+    return ", ".join(f"{name}={_short(value)}" for name, value in values.items())
 
 
 def _short(value: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import FAIL, Process, TableJoin, Windowed
+from headrace.plan.dedup import DedupWithin
+from headrace.plan.nodes import FAIL, Process, Running, TableJoin, Windowed
 from headrace.plan.schema import Schema
 
 from .blocks.block import Block
@@ -69,8 +70,7 @@ class Kernel:
         self.chain, self.capacity, self.is_compiled = chain, capacity, compiled
         self._account = account  # the Account that state counts against
         self.made: KernelText = kernel_text(chain)
-        emitter = chain.emitter
-        self._state = emitter.function.state if isinstance(emitter, Process) else None
+        self._state = chain.user_state
         module = build(
             self.made.text,
             " -> ".join(node.kind for node in chain.nodes),
@@ -132,10 +132,11 @@ class Kernel:
             task.tables[k] = table.header.address
         if self.chain.emitter is not None:
             self._prepare_emitter(module)
-        if self.chain.running is not None:
-            self._keep_records(window_layout(self.chain.running))
-        if self.chain.windowed is not None:
-            self._prepare_windows(self.chain.windowed, module)
+        node = self.chain.last
+        if isinstance(node, Windowed | DedupWithin):
+            self._prepare_windows(node, module)
+        elif isinstance(node, Running):
+            self._keep_records(window_layout(node))
 
     def _zeros(self, count: int, dtype: Any) -> int:
         array = np.zeros(count, dtype)
@@ -155,28 +156,37 @@ class Kernel:
         self.task.literals = table.address
 
     def _prepare_emitter(self, module: Any) -> None:
-        task = self.task
         if self._state is not None:
             self._prepare_state()
+        self._prepare_frame(module)
+
+    def _prepare_frame(self, module: Any) -> None:
         from .functions.silent import quiet  # with Numba, which compiled the user's function
 
         with quiet():
             size = module.frame(self._address)
-        task.frame = self._zeros(max(size, 8), np.uint8)
+        self.task.frame = self._zeros(max(size, 8), np.uint8)
 
     def _prepare_state(self) -> None:
         node = self.chain.emitter
-        assert isinstance(node, Process) and self._state is not None
-        layout, record = state_layout(node), state_record(self._state)
-        store = self._keep_records(layout)
+        assert isinstance(node, Process)
+        store = self._keep_records(state_layout(node))
+        store.header.initial = self._user_states()
+
+    def _user_states(self) -> int:
+        """The state record of the row in work; gives the address of one as it is in the
+        beginning."""
+        assert self._state is not None
+        record = state_record(self._state)
         scratch, initial = record.allocate(), record.allocate()
         heap = new_heap(sum(len(str(v)) * 4 + 16 for v in self._state.initial))
-        if layout.keeps_text_values:
+        if any(field.type.is_text for field in self._state.fields):
             initial.heap = heap.address
         for field, value in zip(self._state.fields, self._state.initial, strict=True):
             setattr(initial, field.name, value)
         self._memory += [scratch, initial, heap]
-        self.task.scratch, store.header.initial = scratch.address, initial.address
+        self.task.scratch = scratch.address
+        return int(initial.address)
 
     def _keep_records(self, layout: StoreLayout) -> KeyedStore:
         """A store of all keys."""
@@ -190,14 +200,14 @@ class Kernel:
         self.task.store = self.store.header.address
         return self.store
 
-    def _prepare_windows(self, node: Windowed, module: Any) -> None:
+    def _prepare_windows(self, node: Windowed | DedupWithin, module: Any) -> None:
         layout = window_layout(node)
         entry = getattr(module, layout.entry)
         self.windows = OpenWindows(
             entry,
             step=node.window.step,
             keeps_text=layout.keeps_text,
-            partial=node.phase == "partial",
+            partial=isinstance(node, Windowed) and node.phase == "partial",
             account=self._account,
         )
         self.functions = store_functions(layout, None, self.is_compiled)
@@ -205,6 +215,9 @@ class Kernel:
         self._memory.append(single)
         self.task.single = single.address
         self.task.panes = self.windows.panes.address
+        if self._state is not None:
+            self.task.initial = self._user_states()
+            self._prepare_frame(module)
 
     def _new_block(self, schema: Schema) -> Block:
         return Block.allocate(Layout.of(schema), self.capacity)

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.plan.errors import DataError, StateError
-from headrace.plan.nodes import Process, WindowJoin
+from headrace.plan.nodes import WindowJoin
+from headrace.plan.timed import TimedProcess
 
 from .blocks.validation import validated
 from .kernel import Kernel
@@ -159,9 +160,10 @@ class KernelState:
         self.columns = self.functions.numbered_columns()
         kinds = [str(kind) for kind in self.functions.layout.keys]
         values = [str(kind) for _, kind in self.functions.layout.values]
-        names: list[str] = []
-        if isinstance(node, Process) and node.function.state is not None:
-            names = [each.name for each in node.function.state.fields]
+        state = kernel.chain.user_state
+        names = [each.name for each in state.fields] if state is not None else []
+        if isinstance(node, TimedProcess):
+            names = ["at", "wakes", *node.kept, *names]
         elif isinstance(node, WindowJoin):
             names = ["partners", "at", *node.left, *node.right]
         self.shape = {

@@ -40,6 +40,12 @@ class Task:
     suspended: i64 = line()  # the row in work stopped in the middle
     frame: i64  # where its generator lies
     scratch: i64  # its state record, as changed so far
+    initial: i64  # a state record as it is in the beginning, where panes hold them
+    calling: i64  # of the timers of one moment: the one whose turn it is
+    went_off: i64  # has one of them gone off?
+    levels: i64  # of panes of states that are open, as bits
+    rounds: i64  # of timers, since the last row, where no row will come any more,
+    round_left: i64  # and how many are left of this one
     number: i64  # the number of the state record
     need: i64  # address of the store that needs room, if any
     need_window: i64  # the pane that has no store yet,
@@ -60,7 +66,7 @@ class Task:
     single: i64  # a record for the partial result of one row,
     direct: i64  # which is given at once: so many keys that partial results do not reduce them
     known: i64  # for each record of that table: serial of a window, number of the key's record
-    store: i64  # the state of `process`
+    store: i64  # the state of `process`; with timers the pane of the state in work
     panes: i64  # the open windows
     tables: array(i64, MOST_TABLES)  # static tables
 

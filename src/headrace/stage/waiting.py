@@ -10,9 +10,10 @@ comes before the arrival, so that of equal times a version is there before the r
 from __future__ import annotations
 
 from .memory.records import compiled, i64s
-from .panes import LAST, Panes, find_pane, note_window
+from .panes import LAST, Panes, close_panes, find_pane, note_window
 from .room import give_memory
 from .store import Store
+from .task import RUNNING, window_start
 from .windows import give_out, next_window
 
 WAITING = 1 << 62  # the first pane of rows that wait; those of versions are numbered by time
@@ -20,6 +21,14 @@ PANE_ROWS = 1 << 14  # that a pane takes at most
 FEW_ROWS = 64  # of which none is worth another pane
 ROW_BITS = 24  # of a place; panes that were moved to one owner may hold rows of many
 PANE_BITS = 38
+LEVELS = 62  # of panes of states, each twice as long as the one before
+MOVED = -(1 << 63)  # the timer of a state that lies in another pane now, or nowhere yet
+LATEST_TIMER = 1 << 61  # a timer beyond it goes off then, when the sources have ended
+MOST_ROUNDS = 10_000  # of timers that timers set, when the sources have ended
+ENDLESS_TIMERS = (
+    "timers set timers without end, and the sources have ended: set none any more at some time, "
+    "say so long after the last row, which the state knows"
+)
 ROW_MASK, PANE_MASK = (1 << ROW_BITS) - 1, (1 << PANE_BITS) - 1
 
 
@@ -104,6 +113,80 @@ def change_places(panes, one, other):
 def is_due(panes, watermark):
     """Is there a row that goes on?"""
     return panes.waiting > 0 and i64s(panes.queue)[0] < watermark
+
+
+# ---- timers --------------------------------------------------------------------------------
+
+
+@compiled
+def is_over(timer, time):
+    """Does a timer go off at a time, or did it before?"""
+    return min(timer, LATEST_TIMER) <= time
+
+
+@compiled
+def alarm(timer, time):
+    """When a timer goes off that is set at a time: never at that time itself."""
+    return max(min(timer, LATEST_TIMER), time + 1)
+
+
+@compiled
+def count_row(task):
+    """A row has its turn."""
+    task.rounds, task.round_left = 0, Panes(task.panes).waiting
+
+
+@compiled
+def count_timer(task):
+    """A timer has its turn. When no row will come any more, timers that are set by timers must
+    come to an end: those that wait are a round, and those that they set the next one."""
+    if task.watermark != LAST or task.suspended != RUNNING or task.calling != 0:
+        return
+    if task.rounds > MOST_ROUNDS:
+        raise RuntimeError(ENDLESS_TIMERS)
+    task.round_left -= 1
+    if task.round_left <= 0:
+        task.rounds, task.round_left = task.rounds + 1, Panes(task.panes).waiting
+
+
+@compiled
+def level_for(needed, size):
+    """The level of the panes that are long enough for a state that is needed for so long."""
+    level = 0
+    while size << level < needed:
+        level += 1
+    return level
+
+
+@compiled
+def state_pane(time, size, level):
+    """The pane of a level that a time falls into; `size` is more than there are levels."""
+    return window_start(time, size << level, 0) + level
+
+
+@compiled
+def levels_of(panes, size):
+    """The levels that have panes, as bits."""
+    slots, levels = i64s(panes.directory), 0
+    for at in range(panes.mask + 1):
+        if slots[at] != 0 and not holds_rows(Store(slots[at])):
+            levels |= 1 << (Store(slots[at]).window % size)
+    return levels
+
+
+@compiled
+def forget_states(panes, time):
+    """Close the panes of states that nobody asks for at a time or later."""
+    slots, due, count = i64s(panes.directory), i64s(panes.due), 0
+    for at in range(panes.mask + 1):
+        if slots[at] != 0 and Store(slots[at]).last <= time and not holds_rows(Store(slots[at])):
+            due[count] = slots[at]
+            count += 1
+    if count > 0:
+        close_panes(panes, count)
+
+
+# ---- the end -------------------------------------------------------------------------------
 
 
 @compiled

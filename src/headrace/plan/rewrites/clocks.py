@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..connector import is_unordered
+from ..dedup import DedupWithin
 from ..derive import time_expression
 from ..errors import PipelineError
 from ..expressions import Aggregate, Binary, Column, Expression, Literal, When
@@ -162,6 +163,8 @@ def _windows_below(roots: Sequence[Node]) -> dict[int, tuple[tuple[Window, ...],
                 if reader.window.uses_time:
                     windows.append(reader.window)
             elif not isinstance(reader, Aside):
+                if isinstance(reader, DedupWithin):
+                    windows.append(reader.window)
                 more, strict = found[id(reader)]
                 windows.extend(more)
                 exact |= strict or (isinstance(reader, FlatMap | Process) and bool(more))
@@ -178,7 +181,8 @@ def _carriers(roots: Sequence[Node]) -> set[int]:
             if isinstance(reader, Windowed):
                 reaches = reader.window.uses_time
             else:
-                reaches = id(reader) in found and not isinstance(reader, Aside)
+                reaches = id(reader) in found or isinstance(reader, DedupWithin)
+                reaches = reaches and not isinstance(reader, Aside)
             if reaches:
                 found.add(id(node))
     return found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..by_column import Explode
+from ..dedup import DedupWithin
 from ..expression_types import can_fail
 from ..expressions import Expression, columns_of
 from ..nodes import (
@@ -36,6 +37,7 @@ from ..nodes import (
     walk,
 )
 from ..schema import Field, Schema
+from ..timed import TimedProcess
 from .carrying import only
 
 Columns = tuple[tuple[str, Expression], ...]
@@ -73,11 +75,12 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
             case WindowJoin():
                 return _pruned_join(node, inputs, wanted)
-            case WindowAggregate():
+            case WindowAggregate() | TimedProcess():
                 return replace(node, inputs=inputs, rows=inputs[0].schema)
             case FlatMap() | Running():
                 carry = tuple(n for n in node.carry if n in wanted)
                 given = [n for n in node.schema.names if n not in node.carry]
+                carry = carry if carry or given else node.key[:1]  # so that rows can be counted
                 schema = node.schema.select([*carry, *given])
                 node = replace(node, inputs=inputs, carry=carry, schema=schema)
                 return replace(node, rows=inputs[0].schema) if isinstance(node, Running) else node
@@ -153,6 +156,10 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
         case WindowJoin():
             kept = {SIDE, SIDE_TIME, PANE, *node.key}
             return kept | (wanted & {*node.left, *node.right})
+        case DedupWithin():
+            return {node.at, WATERMARK, *node.key} | (wanted & set(node.carry))
+        case TimedProcess():
+            return {node.at, *node.arguments, *node.key, PANE}
         case WindowAggregate() | Running():
             operands = [operand for _, a in node.aggregates for operand in a.operands()]
             columns = set().union(*map(columns_of, operands)) if operands else set()

@@ -61,7 +61,8 @@ def check(
 
     inputs: the types of its arguments, without the state, which comes first where there is one.
     declared: the types of the results as the user wants them, where they are not to be inferred.
-    names: the columns that the results are for; there must be as many results.
+    names: the columns that the results are for; there must be as many results, where () asks for a
+    function that gives nothing.
 
     >>> from headrace.plan.types import int64
     >>> made = check(lambda x: (x, x / 2), [int64], operator="map", site=None, generator=False)
@@ -80,7 +81,7 @@ def check(
             check_handlers(function)
         frozen = Freezer().function(given)
         digest = fingerprint(frozen)
-        found = _inferred(digest, frozen, inputs, state)
+        found = _inferred(digest, frozen, inputs, state, gives=names != ())
         outputs = agreed_outputs(found, declared, names, code_site(given.__code__))
     except Refusal as reason:
         what = f"{name} {reason.what}"
@@ -144,22 +145,30 @@ def numba_type(kind: DataType) -> types.Type:
 
 
 def _inferred(
-    digest: str, frozen: FunctionType, inputs: Sequence[DataType], state: StateSpec | None
+    digest: str,
+    frozen: FunctionType,
+    inputs: Sequence[DataType],
+    state: StateSpec | None,
+    gives: bool,
 ) -> list[DataType | None]:
     """The types of the results, from the cache or from Numba; None: always null."""
     fields = [(field.name, repr(field.type)) for field in state.fields] if state else None
-    asked = repr((digest, [repr(kind) for kind in inputs], fields))
+    asked = repr((digest, [repr(kind) for kind in inputs], fields, *(() if gives else ("none",))))
     key = "function_" + hashlib.sha256(asked.encode()).hexdigest()[:32]
     known = cache.read_json(key)
     if known is None:
-        found = _ask_numba(digest, frozen, inputs, state)
+        found = _ask_numba(digest, frozen, inputs, state, gives)
         cache.write_json(key, [kind and [kind.name, kind.nullable] for kind in found])
         return found
     return [kind and DataType(*kind) for kind in known]
 
 
 def _ask_numba(
-    digest: str, frozen: FunctionType, inputs: Sequence[DataType], state: StateSpec | None
+    digest: str,
+    frozen: FunctionType,
+    inputs: Sequence[DataType],
+    state: StateSpec | None,
+    gives: bool,
 ) -> list[DataType | None]:
     arguments = [numba_type(kind) for kind in inputs]
     if state is not None:
@@ -180,7 +189,11 @@ def _ask_numba(
     except Exception as error:
         _dispatchers.pop(digest, None)
         raise refusal(error, functions) from None
-    return output_types(result, site)
+    if gives:
+        return output_types(result, site)
+    if not isinstance(result, types.NoneType):
+        raise Refusal("returns a value, which nobody reads", site, "yield it, as a row")
+    return []
 
 
 def _check_types(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from headrace.plan.dedup import DedupWithin
 from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import Column, Expression, columns_of, substitute
 from headrace.plan.nodes import (
@@ -27,6 +28,7 @@ from headrace.plan.nodes import (
     Windowed,
     WindowJoin,
 )
+from headrace.plan.timed import TimedProcess
 from headrace.plan.windows.base import MergingWindow
 
 from .aggregates import AggregateCode
@@ -37,11 +39,13 @@ from .firing import advance_text
 from .joining import enter_row, joined_text, unsorted_rows
 from .layouts import records_layout, state_layout, table_layout, window_layout
 from .moving import compact_text
+from .near import forget_text, skip_repeated
 from .running import update_running
 from .steps import apply_steps, is_true, match_number
 from .stores import find_text, insert_text, match_text, order_text, record_text
+from .timers import enter_timed_row, timers_text
 from .values import hash_code
-from .versions import enter_waiting_row, versions_text
+from .versions import enter_side, versions_text
 from .windowing import update_window
 from .writer import Writer
 
@@ -73,6 +77,8 @@ def kernel_text(chain: Chain) -> KernelText:
         parts.append(frame_text(context))
     if chain.windowed is not None:
         parts.append(_given_out(chain.windowed, made.resources))
+    elif chain.keeps_panes:
+        parts.append(forget_text())
     if chain.stateful is not None and records_layout(chain.stateful).keeps_text:
         parts.append(compact_text(records_layout(chain.stateful)))
     made.text = "\n\n".join(parts)
@@ -84,6 +90,8 @@ def _given_out(node: Windowed, resources: Resources) -> str:
     match node:
         case AsOfJoin():
             return versions_text(node, resources)
+        case TimedProcess():
+            return timers_text(node, resources)
         case WindowJoin():
             return joined_text(node, resources)
         case _:
@@ -342,7 +350,10 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
     scope = apply_steps(context, context.input_scope(), steps, "continue")
     match windowed:
         case AsOfJoin():
-            enter_waiting_row(context, scope, windowed)
+            enter_side(context, scope, windowed)
+            return
+        case TimedProcess():
+            enter_timed_row(context, scope, windowed)
             return
         case WindowJoin():
             enter_row(context, scope, windowed)
@@ -350,6 +361,8 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
         case WindowAggregate():
             update_window(context, scope, windowed)
             return
-    if running is not None:
+    if isinstance(running, DedupWithin):
+        scope = skip_repeated(context, scope, running)
+    elif running is not None:
         scope = update_running(context, scope, running)
     context.write(scope)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headrace.plan.accumulators import accumulators
+from headrace.plan.dedup import DedupWithin
+from headrace.plan.functions import StateSpec
 from headrace.plan.fusion import node_can_fail, numbers_rows
 from headrace.plan.nodes import (
     WATERMARK,
@@ -23,6 +25,7 @@ from headrace.plan.nodes import (
     visible,
 )
 from headrace.plan.schema import Schema
+from headrace.plan.timed import TimedProcess
 
 from ..blocks.layout import Layout
 from ..task import MAIN, SIDE
@@ -81,6 +84,21 @@ class Chain:
     def stateful(self) -> Stateful | None:
         """The operator that keeps state, if any."""
         return next((node for node in self.nodes if isinstance(node, Stateful)), None)
+
+    @property
+    def keeps_panes(self) -> bool:
+        """Does the state lie in panes, which are forgotten as time goes on?"""
+        return isinstance(self.last, Windowed | DedupWithin)
+
+    @property
+    def user_state(self) -> StateSpec | None:
+        """The state of the user's function that it calls, if that has one."""
+        match self.stateful:
+            case TimedProcess() as node:
+                return node.state
+            case Process() as node:
+                return node.function.state
+        return None
 
     @property
     def gives_single_rows(self) -> bool:
@@ -346,12 +364,12 @@ class Context:
             head.line("hashes = i64s(task.hashes)")
         for k, node in enumerate(self.made.tables):
             locate(head, table_layout(node, k), f"Store(task.tables[{k}])")
-        if isinstance(chain.stateful, Process | Running):
+        if isinstance(chain.stateful, Process | Running) and not chain.keeps_panes:
             layout = records_layout(chain.stateful)
             head.line("store = Store(task.store)")
             head.line("epoch = store.epoch")
             locate(head, layout, "store")
-        if chain.windowed is not None:
+        if chain.keeps_panes:
             head.line("panes = Panes(task.panes)")
             if chain.gives_single_rows:
                 head.line("direct = task.direct != 0")

@@ -16,7 +16,7 @@ from .context import Context, stop_when_full, write_row
 from .expressions import Scope
 from .layouts import state_layout
 from .steps import apply_steps
-from .stores import StoreLayout, local_entry
+from .stores import StoreLayout, both_words, local_entry
 from .values import argument, nothing
 from .writer import Value
 
@@ -134,12 +134,7 @@ def _keep_strings(context: Context, layout: StoreLayout, texts: Sequence[str], p
     writer = context.writer
     writer.line("new, kept = StateFields(task.scratch), StateFields(entry.state.address)")
     pairs = [(layout.value(name, "new"), layout.value(name, "kept")) for name in texts]
-    for new, _ in pairs:
-        if new.valid is not None:
-            with writer.block(f"if not {new.valid}:"):
-                writer.line(f"{new.words[0]} = 0")
-                writer.line(f"{new.words[1]} = 0")
-    both = [", ".join(new.words + kept.words) for new, kept in pairs]
+    both = both_words(writer, pairs)
     wanted = " + ".join(f"changed_bytes({words})" for words in both)
     with writer.block(f"if lacks_bytes(store, {wanted}):"):
         writer.line("task.suspended = BEFORE_COMMIT")

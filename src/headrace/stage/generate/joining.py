@@ -1,24 +1,22 @@
 """Joins of two streams: rows of both sides are kept by key, and paired when their window is over.
 
-A record is a row. Its key is that of the join, the side, and which row of that key and side it is,
-from 0 on; the first one says how many there are. So all rows of a key are found one after the
-other, without lists, and records are saved, restored and moved as those of any operator.
+A record is a row (`waiting`). Rows of a key and side are numbered from 0 on, and the first one says
+how many there are: so all of them are found one after the other, without lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from headrace.plan.nodes import PANE, SIDE, SIDE_TIME, WATERMARK, WindowJoin
-from headrace.plan.types import bool_, int64
+from headrace.plan.types import int64
 from headrace.plan.windows.interval import Interval
 
 from .context import Context
 from .expressions import Resources, Scope
-from .firing import NUMBER, Advance
+from .firing import NUMBER
 from .layouts import AT, COLUMN, PARTNERS, window_layout
-from .stores import assign, call_arguments, entry_code, keep
-from .values import hash_code, nothing
+from .stores import entry_code
+from .values import nothing
+from .waiting import EnteringRow, Rows
 from .windowing import open_pane
 from .writer import Value
 
@@ -27,7 +25,8 @@ def enter_row(context: Context, scope: Scope, node: WindowJoin) -> None:
     """Keep a row in its pane, behind those of its key and side."""
     writer, layout = context.writer, window_layout(node)
     open_pane(context, node, scope.column(PANE).word)
-    row = EnteringRow(context, scope, node)
+    columns = (*node.left, *node.right)
+    row = EnteringRow(context, scope, node, columns, scope.column(SIDE), scope.column(SIDE_TIME))
     row.prefetch()
     first = writer.let(row.found("window_find", "0"), "m")
     writer.line("partners = 0")
@@ -42,58 +41,11 @@ def enter_row(context: Context, scope: Scope, node: WindowJoin) -> None:
         writer.line(f"{entry}.{PARTNERS} = 1")
 
 
-class EnteringRow:
-    """A row of one side, for the pane `store`."""
-
-    def __init__(self, context: Context, scope: Scope, node: WindowJoin) -> None:
-        self._context, self._scope, self._node = context, scope, node
-        writer, hashed = context.writer, context.made.uses_hashes
-        self._keys = [scope.column(name) for name in node.key]
-        self._hash = writer.let("hashes[place]" if hashed else hash_code(self._keys), "h")
-        self._side = Value(bool_, (writer.let(scope.column(SIDE).word),))
-
-    def prefetch(self) -> None:
-        """Ask for the first records of rows ahead, which are mostly of the same side."""
-        hashed = f"spread_hash({{}}, int({self._side.word}), 0)"
-        self._context.prefetch(window_layout(self._node), hashed)
-
-    def found(self, call: str, number: str) -> str:
-        """Code that finds or inserts the record of this key and side with a number."""
-        made = f"spread_hash({self._hash}, int({self._side.word}), {number})"
-        arguments = call_arguments([*self._keys, self._side, Value(int64, (number,))])
-        return f"{call}(store, {', '.join([made, *arguments])})"
-
-    def keep(self, number: str) -> str:
-        """Write its record, under a number that no other one has; gives the record."""
-        context, scope, node = self._context, self._scope, self._node
-        writer, layout, names = context.writer, window_layout(node), (*node.left, *node.right)
-        values = [scope.column(name) for name in names]
-        texts = [v for v in (*self._keys, *values) if v.type.is_view]
-        if texts:  # asked for at once: a row enters whole, or not yet
-            with writer.block(f"if lacks_bytes(store, {bytes_of(texts)}):"):
-                context.need_store("place")
-        record = writer.let(self.found("window_insert", number), "m")
-        with writer.block(f"if {record} < 0:"):
-            context.need_store("place")
-        entry = writer.let(entry_code(layout, "store", record), "e")
-        assign(writer, layout.value(AT, entry), scope.column(SIDE_TIME))
-        for k, (name, value) in enumerate(zip(names, values, strict=True)):
-            kept = Value(node.rows[name], value.words, value.valid)
-            keep(writer, kept, layout.value(f"{COLUMN}{k}", entry), "Heap(store.heap)")
-        context.note_change(entry, record)
-        return entry
-
-
 def unsorted_rows(node: WindowJoin) -> str:
     """Code that says whether a record `a` is not given out by itself: one on the right that only
     comes with those on the left."""
     layout = window_layout(node)
     return "False" if node.how == "full" else layout.key_values("a")[-layout.spread].word
-
-
-def bytes_of(texts: Sequence[Value]) -> str:
-    """Code of the bytes that strings take in a heap."""
-    return " + ".join(f"(kept_bytes({v.words[0]}) if {v.valid or 'True'} else 0)" for v in texts)
 
 
 def joined_text(node: WindowJoin, resources: Resources) -> str:
@@ -103,7 +55,7 @@ def joined_text(node: WindowJoin, resources: Resources) -> str:
     return f"@compiled\ndef advance(task_address):\n{made.head()}{made.writer.text()}"
 
 
-class Pairs(Advance):
+class Pairs(Rows):
     """The function in the making."""
 
     node: WindowJoin
@@ -179,22 +131,10 @@ class Pairs(Advance):
 
     # ---- pieces ------------------------------------------------------------------------------
 
-    def keys_of(self, entry: str) -> list[Value]:
-        return self.layout.key_values(entry)[: -self.layout.spread]
-
-    def side(self, entry: str) -> Value:
-        return self.layout.key_values(entry)[-self.layout.spread]
-
     def valid(self, entry: str) -> str:
         """A null key matches nothing."""
         nullable = [key.valid for key in self.keys_of(entry) if key.valid is not None]
         return " and ".join(nullable) or "True"
-
-    def found(self, store: str, side: str, number: str, call: str = "window_find") -> str:
-        """Code of the number of a row of the key of `entry`, or -1."""
-        made = f"spread_hash(entry.hash, int({side}), {number})"
-        keys = [*self.keys_of("entry"), Value(bool_, (side,)), Value(int64, (number,))]
-        return f"{call}({', '.join([store, made, *call_arguments(keys)])})"
 
     def row(self, left: str, right: str, key: str) -> dict[str, Value]:
         """The columns of a pair; of a side that is not there they are null."""

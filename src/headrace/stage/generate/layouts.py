@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from headrace.plan.accumulators import accumulators
-from headrace.plan.nodes import Process, Running, Stateful, TableJoin, Windowed, WindowJoin
+from headrace.plan.dedup import DedupWithin
+from headrace.plan.nodes import (
+    Process,
+    Running,
+    Stateful,
+    TableJoin,
+    Windowed,
+    WindowJoin,
+)
+from headrace.plan.timed import TimedProcess
 from headrace.plan.types import DataType, bool_, int64
 
 from .stores import StoreLayout
 
 PARTNERS, AT, COLUMN = "partners", "at", "column_"  # fields of the rows of a join
+WAKES, FIELD = "wakes", "field_"  # and of a state beside rows that wait
 
 
 def state_layout(node: Process) -> StoreLayout:
@@ -25,6 +35,10 @@ def window_layout(node: Windowed | Running) -> StoreLayout:
     keys = tuple(node.inputs[0].schema[name] for name in node.key)
     if isinstance(node, WindowJoin):
         return _join_layout(node, keys)
+    if isinstance(node, TimedProcess):
+        return _timed_layout(node, keys)
+    if isinstance(node, DedupWithin):
+        return StoreLayout("window", keys, ((AT, int64),))
     kept = accumulators(tuple(aggregate for _, aggregate in node.aggregates), node.rows)
     values = tuple((part.field, part.type) for parts in kept for part in parts)
     return StoreLayout("window", keys, values)
@@ -36,6 +50,15 @@ def _join_layout(node: WindowJoin, keys: tuple[DataType, ...]) -> StoreLayout:
     names = (*node.left, *node.right)
     columns = tuple((f"{COLUMN}{k}", node.rows[name]) for k, name in enumerate(names))
     values = ((PARTNERS, int64), (AT, int64), *columns)
+    return StoreLayout("window", (*keys, bool_, int64), values, spread=2)
+
+
+def _timed_layout(node: TimedProcess, keys: tuple[DataType, ...]) -> StoreLayout:
+    """The rows that wait, timers and states: the time, and when a timer goes off; the columns of a
+    row; the user's state. Each has room for what only the others need, so that panes are alike."""
+    columns = tuple((f"{COLUMN}{k}", node.rows[name]) for k, name in enumerate(node.kept))
+    fields = tuple((f"{FIELD}{k}", field.type) for k, field in enumerate(node.state.fields))
+    values = ((AT, int64), (WAKES, int64), *columns, *fields)
     return StoreLayout("window", (*keys, bool_, int64), values, spread=2)
 
 

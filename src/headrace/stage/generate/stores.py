@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.plan.types import DataType
@@ -284,6 +285,17 @@ def keep(writer: Writer, given: Value, kept: Value, heap: str = "heap") -> None:
     assign(
         writer, kept, Value(given.type, (head, f"keep_words({head}, {tail}, {heap})"), given.valid)
     )
+
+
+def both_words(writer: Writer, pairs: Sequence[tuple[Value, Value]]) -> list[str]:
+    """The words of new strings, each with those of the one whose place it takes, as arguments of
+    `changed_bytes` and `keep_changed`. A string that is null has none."""
+    for new, _ in pairs:
+        if new.valid is not None:
+            with writer.block(f"if not {new.valid}:"):
+                writer.line(f"{new.words[0]} = 0")
+                writer.line(f"{new.words[1]} = 0")
+    return [", ".join(new.words + kept.words) for new, kept in pairs]
 
 
 def order_text(layout: StoreLayout, leading: str = "", left_out: str = "False") -> str:

@@ -45,18 +45,23 @@ def open_pane(context: Context, node: Windowed, pane: str) -> None:
         writer.line(f"pane = find_pane(panes, {pane})")
         with writer.block("if pane == 0:"):
             words = Formulas(context.made.resources)
-            writer.line(f"task.need_window = {pane}")
             first = node.window.first_use if node.phase == "partial" else node.window.first_end
-            writer.line(f"task.need_first = {first(words, pane)}")
-            writer.line(f"task.need_last = {node.window.last_end(words, pane)}")
-            writer.line("task.needs_window = 1")
-            context.leave("NEED_MEMORY", "place")
+            ask_for_pane(context, pane, first(words, pane), node.window.last_end(words, pane))
         writer.line("store = Store(pane)")
         writer.line("epoch = store.epoch")
         if context.made.uses_known:
             writer.line("serial = store.serial")
         locate(writer, window_layout(node), "store")
         writer.line(f"pane_number = {pane}")
+
+
+def ask_for_pane(context: Context, pane: str, first: str, last: str) -> None:
+    """Leave, because a pane is to be opened: its number, and the ends of its windows."""
+    context.writer.line(f"task.need_window = {pane}")
+    context.writer.line(f"task.need_first = {first}")
+    context.writer.line(f"task.need_last = {last}")
+    context.writer.line("task.needs_window = 1")
+    context.leave("NEED_MEMORY", "place")
 
 
 def _give_single_row(context: Context, scope: Scope, node: WindowAggregate) -> None:

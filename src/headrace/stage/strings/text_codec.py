@@ -135,6 +135,8 @@ def _words(value, heap):
         return lambda value, heap: _encode(value, heap)
     if isinstance(value, types.Bytes):
         return lambda value, heap: _keep_bytes(value, heap)
+    if isinstance(value, types.Integer):
+        return lambda value, heap: (0, 0)  # in the place of a None (`support.present`)
 
 
 @register_jitable

@@ -1,0 +1,133 @@
+"""Operators that keep a state for each key, or for all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from .beside import Beside
+from .expr import Agg, plain
+from .expr.functions import check_function
+from .plan import build_chosen, build_functions, build_keyed, build_timed
+from .plan.build_errors import tolerating
+from .plan.checks import Place
+from .time import Length
+from .windowed import named_aggregates
+
+if TYPE_CHECKING:
+    from .stream import Stream
+
+Output = str | Sequence[str] | Mapping[str, Any]
+OnError = Literal["fail", "skip", "dead_letter"]
+
+
+class Keyed(Beside):
+    """What a stream gives by looking at the rows before."""
+
+    __slots__ = ()
+
+    def process(
+        self,
+        function: Callable[..., Any],
+        *,
+        state: Any,
+        output: Output,
+        columns: Sequence[str] | None = None,
+        timers: Mapping[str, Callable[..., Any]] | None = None,
+        ttl: Length | None = None,
+        on_error: OnError = "fail",
+        name: str | None = None,
+    ) -> Stream:
+        """Zero or more rows for each row, by a compiled generator over a state for each key.
+
+        The first parameter is the state record: a class with annotations and defaults, or a dict
+        of names and types (or first values). The key's columns come first in the result.
+
+        timers: names fields of the state, each with a function that is called when event time has
+        come to what the field says; it is None then. Its first parameter is the state, the others
+        are the key's columns and the event time, by name. ttl: a state is forgotten so much event
+        time after its last row or timer. With either, rows wait until the watermark is behind them,
+        and are worked on in the order of their times, timers before rows; those before the
+        watermark are late (`late()`). A function of which nobody wants rows need not yield.
+
+        >>> from headrace.stream import example
+        >>> def running(state, price):
+        ...     state.total += price
+        ...     yield state.total
+        >>> keyed = example(user=str, price=float).key_by("user")
+        >>> keyed.process(running, state={"total": float}, output="total")
+        Stream(user: string, total: float64; key user)
+
+        Users that have been silent for 60 units of time:
+
+        >>> def seen(state, at):
+        ...     state.visits += 1
+        ...     state.due = at + 60
+        >>> def silent(state, at):
+        ...     yield at, state.visits
+        >>> users = example(user=str, at=int).with_watermark("at", 5).key_by("user")
+        >>> users.process(
+        ...     seen, state={"visits": int, "due": int | None}, output=["at", "visits"],
+        ...     timers={"due": silent}, ttl=1,
+        ... )
+        Stream(user: string, at: int64, visits: int64; key user; time at)
+        """
+        if timers is not None or ttl is not None:
+            return self._made(
+                build_timed.timed_process(
+                    self._node,
+                    plain(function),
+                    state,
+                    output,
+                    check_function,
+                    {} if timers is None else timers,
+                    ttl,
+                    on_error,
+                    columns,
+                    name,
+                )
+            )
+        made = build_functions.process(
+            self._node, plain(function), state, output, check_function, columns, name
+        )
+        return self._made(tolerating(made, on_error))
+
+    def limit(self, rows: int, *, name: str | None = None) -> Stream:
+        """The first `rows` rows, in their order; of several channels, any so many of them.
+
+        What comes behind them is read and left out: where a source never ends, the job does not.
+
+        >>> from headrace.stream import example
+        >>> example(user=str).limit(100)
+        Stream(user: string)
+        """
+        return self._made(build_chosen.limit(self._node, rows, check_function, name))
+
+    def dedup(self, *columns: str, within: Length | None = None, name: str | None = None) -> Stream:
+        """The first row of those that are equal in these columns, or else in the key.
+
+        within: a row is left out only if its event time is nearer than this to that of a row of
+        its key that was given, before or behind it. Keys are then remembered as long as such rows
+        may come; one that is farther than this before the watermark is late, and left out. Without
+        it, keys are remembered as long as the job runs.
+
+        The order is that of the rows, in a channel.
+
+        >>> from headrace.stream import example
+        >>> example(id=int, at=int).with_watermark("at", 10).dedup("id", within=60)
+        Stream(id: int64, at: int64; time at)
+        """
+        return self._made(build_chosen.dedup(self._node, columns, within, check_function, name))
+
+    def running(
+        self, aggregates: Mapping[str, Agg] | None = None, *, name: str | None = None, **made: Agg
+    ) -> Stream:
+        """Every row, at once, with these aggregates over all rows of its key up to this one.
+
+        >>> from headrace.expr import count, sum_
+        >>> from headrace.stream import example
+        >>> example(user=str, price=float).key_by("user").running(n=count(), spent=sum_("price"))
+        Stream(user: string, price: float64, n: int64, spent: float64; key user)
+        """
+        given = named_aggregates({**(aggregates or {}), **made}, Place("running", name))
+        return self._made(build_keyed.running(self._node, given, check_function, name))
