@@ -55,8 +55,8 @@ class _Timed(Rows):
         assert isinstance(node.window, Waiting)
         self._ttl, self._size = node.window.kept, node.window.size
         self._fields = node.state.fields
-        self._texts = [k for k, field in enumerate(self._fields) if field.type.is_text]
-        if self._texts or any(node.schema[name].is_text for name in node.outputs):
+        self._texts = [k for k, field in enumerate(self._fields) if field.type.is_view]
+        if self._texts or any(node.schema[name].is_view for name in node.outputs):
             resources.creates_text = True
 
     def head(self) -> str:
