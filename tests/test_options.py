@@ -16,6 +16,7 @@ VALUES = {
     "policy": "highest_rate",
     "priority": "high",
     "reorder": "lock",
+    "scheduler": "free_list",
     "master": "local[1]",
     "session": object(),
     "checkpoint": "somewhere",
@@ -106,6 +107,25 @@ def test_the_engine_of_the_environment_is_named(monkeypatch):
         hr.run(output(), workers=3)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"scheduler": "fifo"}, "scheduler='fifo': there is no such scheduler\n  fix: one of near"),
+        ({"scheduler": "near", "policy": "fcfs"}, "asks no policy, and 'fcfs' was given\n  fix: "),
+        ({"scheduler": "priority"}, "it asks a policy, and none was given\n  fix: name one"),
+    ],
+)
+def test_a_scheduler_and_a_policy_that_do_not_go_together(given, said):
+    for begin in (lambda: hr.run(output(), engine="node", **given), lambda: hr.Engine(**given)):
+        with pytest.raises(OptionError, match=said):
+            begin()
+
+
+def test_nobody_would_look_at_a_priority():
+    with pytest.raises(hr.HeadraceError, match=r"priority=1: .* asks no policy.*\n  fix: leave"):
+        hr.run(output(), engine="node", scheduler="near", priority="high")
+
+
 def test_explain_refuses_them_too():
     with pytest.raises(OptionError, match='shards=2: engine="node"'):
         job.explain(output(), engine="node", shards=2)
@@ -124,5 +144,5 @@ def test_the_command_says_it_without_a_traceback(tmp_path, capsys):
     assert 'engine="node" has workers' in capsys.readouterr().err
     assert main(["run", str(file), "--engine", "thread", "--policy", "fcfs"]) == 1
     assert 'engine="node" takes policies' in capsys.readouterr().err
-    given = ["--idle", "2s", "--workers", "1", "--policy", "fcfs"]
+    given = ["--idle", "2s", "--workers", "1", "--policy", "fcfs", "--scheduler", "priority"]
     assert main(["run", str(file), "--engine", "node", *given]) == 0

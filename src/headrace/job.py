@@ -29,6 +29,7 @@ from .options import (
     chosen_policy,
     chosen_priority,
     chosen_reorder,
+    chosen_scheduler,
     chosen_workers,
     honoured,
     idle_microseconds,
@@ -138,6 +139,7 @@ def run(
     priority: Any = None,
     gate: Gate | None = None,
     reorder: str | None = None,
+    scheduler: str | None = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -183,6 +185,8 @@ def run(
             share a session share it.
         reorder: On the node engine, how the rows of an operator that several workers share are put
             in order: "non-blocking" (Ordered, fig. 4) or, to compare with, "lock" (fig. 2).
+        scheduler: On the node engine, how workers find what to run: "near", "priority" where there
+            is a policy, or "free_list" (docs/scheduling.md).
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
@@ -190,6 +194,7 @@ def run(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
+        scheduler=scheduler,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     try:
@@ -220,6 +225,8 @@ class _Options:
             self._given["idle"] = idle_microseconds(self._given["idle"])
         if "policy" in self._given:
             self._given["policy"] = chosen_policy(self._given["policy"])
+            chosen = chosen_scheduler(self._given["scheduler"], self._given["policy"])
+            self._given["scheduler"] = chosen
         if "gate" in self._given:
             self._given["gate"] = chosen_gate(self._given["gate"], self._given["priority"])
         if "priority" in self._given:
@@ -278,6 +285,7 @@ def start(
     priority: Any = None,
     gate: Gate | None = None,
     reorder: str | None = None,
+    scheduler: str | None = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -294,6 +302,7 @@ def start(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
+        scheduler=scheduler,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     if options.engine == "spark":
@@ -313,7 +322,12 @@ class Engine:
     """
 
     def __init__(
-        self, workers: int | str | None = None, *, run_us: float | None = None, policy: Any = None
+        self,
+        workers: int | str | None = None,
+        *,
+        run_us: float | None = None,
+        policy: Any = None,
+        scheduler: str | None = None,
     ) -> None:
         """Workers for queries.
 
@@ -323,6 +337,7 @@ class Engine:
             run_us: How long a worker stays with one operator, at most, in microseconds (about: by
                 what its rows took so far); then others get their turn. 0: as long as it has work.
             policy: Who runs first, as in `run`; `use` changes it.
+            scheduler: How workers find what to run, as in `run`.
         """
         from .node.engine import NodeEngine
 
@@ -330,7 +345,10 @@ class Engine:
         if run_us is not None and run_us < 0:
             raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
         run_ns = None if run_us is None else int(run_us * 1000)
-        self._engine = NodeEngine(**given, run_ns=run_ns, policy=chosen_policy(policy))
+        chosen = chosen_policy(policy)
+        self._engine = NodeEngine(
+            **given, run_ns=run_ns, policy=chosen, scheduler=chosen_scheduler(scheduler, chosen)
+        )
         self._lock = threading.Lock()
         self.jobs: list[Job] = []  # that are not over
         # its threads know the engine inside, not this one: a job that runs keeps it alive

@@ -28,6 +28,8 @@ ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
 REORDERS = ("non-blocking", "lock")  # Ordered, figs. 4 and 2
 PRIORITIES = {"normal": 0.0, "high": 1.0}
+SCHEDULERS = ("near", "free_list", "priority")  # of the node engine,
+POLICY_FREE = ("near", "free_list")  # and those of them that ask no policy
 
 
 class OptionError(HeadraceError, ValueError):
@@ -71,6 +73,13 @@ OPTIONS = {
     "gate": Option(
         ("spark",),
         {"node": "an hr.Engine is shared here: engine.submit(...)", "thread": _NO_SPARK},
+    ),
+    "scheduler": Option(
+        ("node",),
+        {
+            "thread": "one thread runs all operators here; leave it out",
+            "spark": "Spark schedules its tasks; gate=hr.Gate(...) says whose batch is next",
+        },
     ),
     "reorder": Option(("node",), {"thread": _REORDER, "spark": _REORDER}),
     "idle": Option(
@@ -263,6 +272,41 @@ multi_class
         )
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from None
+
+
+def chosen_scheduler(scheduler: Any, policy: Policy | None) -> str | None:
+    """The value of `scheduler=`: one of the node engine's, None: by default `near`, and with a
+    policy `priority`; an OptionError where it is none, or policy and scheduler do not go together.
+
+    >>> chosen_scheduler("free_list", None)
+    'free_list'
+    >>> chosen_scheduler("free_list", chosen_policy("fcfs"))
+    Traceback (most recent call last):
+    headrace.options.OptionError: scheduler='free_list': it asks no policy, and 'fcfs' was given
+      fix: leave one of them out, or take scheduler="priority"
+    >>> chosen_scheduler("priority", None)
+    Traceback (most recent call last):
+    headrace.options.OptionError: scheduler='priority': it asks a policy, and none was given
+      fix: name one, as in policy="fcfs"
+    """
+    if scheduler is None:
+        return None
+    if scheduler not in SCHEDULERS:
+        raise OptionError(
+            f"scheduler={scheduler!r}: there is no such scheduler\n"
+            f"  fix: one of {', '.join(SCHEDULERS)}"
+        )
+    if scheduler in POLICY_FREE and policy is not None:
+        raise OptionError(
+            f"scheduler={scheduler!r}: it asks no policy, and {policy.name!r} was given\n"
+            '  fix: leave one of them out, or take scheduler="priority"'
+        )
+    if scheduler not in POLICY_FREE and policy is None:
+        raise OptionError(
+            f"scheduler={scheduler!r}: it asks a policy, and none was given\n"
+            '  fix: name one, as in policy="fcfs"'
+        )
+    return str(scheduler)
 
 
 def chosen_priority(priority: Any) -> float | None:

@@ -11,6 +11,7 @@ from headrace.control import Features, Policy, as_policy
 from headrace.control.policies import POLICIES, make_policy
 from headrace.node import engine
 from headrace.node.free_list import NO_UNIT, FreeList, has_work, new_free_list, pick, put
+from headrace.node.schedulers.free_list import FreeUnits
 from headrace.node.schedulers.hooks import Turn
 from headrace.node.schedulers.near import Near
 from headrace.stage.memory.atomics import fetch_add
@@ -140,7 +141,8 @@ class Swapped(Changing):
     """Its scheduler is swapped for another one."""
 
     def change(self, turn: int) -> None:
-        kind: Callable[[int, int], Any] = (Random, Near)[turn % 2]
+        kinds: tuple[Callable[[int, int], Any], ...] = (Random, Near, FreeUnits)
+        kind = kinds[turn % len(kinds)]
         self.use(kind(engine.MOST_UNITS, self.workers))
 
 
@@ -176,23 +178,24 @@ def by_policy(name: str) -> Any:
 
 
 NODE_ENGINE = engine.NodeEngine
+SCHEDULERS = {"near": Near, "random": Random, "free_list": FreeUnits}
 
 
 @contextmanager
 def scheduled(how: str) -> Iterator[None]:
-    """Inside, engines begin with a scheduler, "near" or "random", or have a policy by its name; or
+    """Inside, engines begin with a scheduler (one of SCHEDULERS), or have a policy by its name; or
     their schedulers are "swapped", or their policies, "governed", or their workers "suspended", all
     the time."""
     before = engine.SCHEDULER, engine.NodeEngine
-    if how == "random":
-        engine.SCHEDULER = Random
+    if how in SCHEDULERS:
+        engine.SCHEDULER = SCHEDULERS[how]
     elif how == "swapped":
         engine.NodeEngine = Swapped  # type: ignore[misc]
     elif how == "suspended":
         engine.NodeEngine = Suspended  # type: ignore[misc]
     elif how == "governed":
         engine.NodeEngine = Governed  # type: ignore[misc]
-    elif how != "near":
+    else:
         engine.NodeEngine = by_policy(how)  # type: ignore[misc]
     try:
         yield

@@ -50,7 +50,7 @@ def _run(outputs, choose, *, compiled):
 
 IN_CI = ("queue_size_throttling",)  # who reads comes last; "governed" goes through all of them
 HOW = [
-    *("near", "random", "governed", *IN_CI),
+    *("near", "random", "free_list", "governed", *IN_CI),
     *(
         pytest.param(how, marks=pytest.mark.soak)
         for how in ("swapped", "suspended", *POLICIES)

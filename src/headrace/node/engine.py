@@ -37,6 +37,7 @@ from .memory import BlockPool, Memory
 from .mode import Mode
 from .pool import Pool
 from .query import Query
+from .schedulers.free_list import FreeUnits
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
 from .unit import HOST, HOSTED, SOURCE, QueryRecord, Run, Unit
@@ -51,6 +52,7 @@ OWNERS = 0  # of key groups in a query; 0: as many as workers
 RUN_NS = 200_000  # of a run, about; 0: as long as there is work
 INTERPRETED_RUN_NS = 100_000_000
 SCHEDULER: Any = Near
+WITHOUT_POLICY: dict[str | None, Any] = {"near": Near, "free_list": FreeUnits}
 CONTROL = -1  # the number of the control thread; those of host threads are below
 CLOSE_SECONDS = 0.4  # that `close` waits for threads, in all; most end at once
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
@@ -80,8 +82,10 @@ class NodeEngine:
         run_ns: int | None = None,
         policy: Policy | None = None,
         elastic: bool = False,
+        scheduler: str | None = None,
     ) -> None:
-        """elastic: as many of the workers run as are worth it (see `elastic`)."""
+        """elastic: as many of the workers run as are worth it (see `elastic`). scheduler: the name
+        of one; None: the default, and with a policy the one that asks it."""
         self.workers = workers or os.cpu_count() or 1
         self.owners = OWNERS or self.workers
         self.mode = _mode(compiled)
@@ -101,7 +105,8 @@ class NodeEngine:
         record.permits.left = max(1, self.workers - 1)
         record.permits.waiting = self._waiting.address
         self._run_ns = RUN_NS if run_ns is None else run_ns
-        self._scheduler = SCHEDULER(MOST_UNITS, self.workers)
+        self._named = scheduler if policy is None else None  # one that asks no policy
+        self._scheduler = WITHOUT_POLICY.get(self._named, SCHEDULER)(MOST_UNITS, self.workers)
         self._host_scheduler = Near(MOST_UNITS, 0)
         self._past: list[Any] = []  # schedulers and hooks that were in force: never many
         self._made: list[Any] = []  # the Workers of all threads
@@ -152,6 +157,7 @@ class NodeEngine:
         made.number, made.engine, made.held = number, self._record.address, NO_UNIT
         desk = self._record.hosts if number < CONTROL else self._record.workers
         made.desk, made.turn.worker = desk.address, number
+        made.turn.units = self.table.address
         made.hooks = desk.hooks
         self._made.append(made)
         return made
@@ -209,7 +215,7 @@ class NodeEngine:
             scheduler, steering = self._new_steering(policy)
             self.use(scheduler)
             with self._telling:
-                self._steering = steering
+                self._steering, self._named = steering, None
             self._tell_steering()
 
     def _new_steering(self, policy: Policy) -> tuple[Any, Steering]:
@@ -246,8 +252,9 @@ class NodeEngine:
 
     def scheduling(self) -> str:
         """Who says who comes first."""
-        steering = self._steering
-        return "the default" if steering is None else steering.said()
+        if self._steering is not None:
+            return self._steering.said()
+        return "the default" if self._named is None else f"scheduler {self._named!r}"
 
     def suspend(self, workers: int) -> None:
         """Let only so many workers run; the others give back what they have begun, and sleep."""
@@ -326,6 +333,11 @@ class NodeEngine:
     ) -> Query:
         """A query for this engine; it begins when it is run. idle: in µs."""
         self.check()
+        if priority is not None and self._named is not None:
+            raise EngineError(
+                f"priority={priority:g}: the scheduler {self._named!r} asks no policy, and so "
+                "nobody looks at priorities\n  fix: leave out scheduler=, or give a policy"
+            )
         patience = None if idle is None else max(1, 1000 * idle)
         return Query(self, plan, capacity, budget, patience, priority, reorder == "lock")
 

@@ -29,8 +29,11 @@ class OwnEngine:
         priority: float | None = None,
         reorder: str = "non-blocking",
         elastic: bool = False,
+        scheduler: str | None = None,
     ) -> None:
-        self._engine = engine.NodeEngine(workers, compiled, policy=policy, elastic=elastic)
+        self._engine = engine.NodeEngine(
+            workers, compiled, policy=policy, elastic=elastic, scheduler=scheduler
+        )
         self._query = self._engine.query(plan, capacity, memory, idle, priority, reorder)
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency

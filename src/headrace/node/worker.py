@@ -215,7 +215,9 @@ def find_unit(worker, engine):
     moment = now()
     wake = wake_timed(worker, engine, moment)
     if wake > moment:
-        await_work(worker, SPINS, min(wake - moment, LONGEST_SLEEP))
+        nap = worker.turn.nap
+        longest = nap if nap > 0 else LONGEST_SLEEP
+        await_work(worker, 0 if nap > 0 else SPINS, min(wake - moment, longest))
     return NO_UNIT
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from headrace.node.free_list import NO_UNIT
-from headrace.node.schedulers.hooks import AGAIN, NEAR, Turn
+from headrace.node.schedulers.hooks import AGAIN, NEAR, Turn, has_seat
 from headrace.stage.memory.atomics import (
     cas,
     load_acquire,
@@ -168,12 +168,6 @@ def first_unit(record, order, worker, last):
 
 
 # ---- the hooks -----------------------------------------------------------------------------
-
-
-@compiled
-def has_seat(record, worker):
-    """Is it a worker, not the control thread or one of the host?"""
-    return worker >= 0 and worker < record.workers
 
 
 @compiled
