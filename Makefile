@@ -54,6 +54,7 @@ soak: $(STAMP)
 	HEADRACE_SCHEDULER=random $(BIN)/python -m pytest tests/node
 	HEADRACE_SCHEDULER=swapped $(BIN)/python -m pytest tests/node
 	HEADRACE_SCHEDULER=free_list $(BIN)/python -m pytest tests/node
+	HEADRACE_SCHEDULER=assigned $(BIN)/python -m pytest tests/node
 
 # Versions for all machines and Pythons that we support, with the digests of their files.
 lock: $(STAMP)

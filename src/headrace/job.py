@@ -185,8 +185,8 @@ def run(
             share a session share it.
         reorder: On the node engine, how the rows of an operator that several workers share are put
             in order: "non-blocking" (Ordered, fig. 4) or, to compare with, "lock" (fig. 2).
-        scheduler: On the node engine, how workers find what to run: "near", "priority" where there
-            is a policy, or "free_list" (docs/scheduling.md).
+        scheduler: On the node engine, how workers find what to run: "near" or "free_list", and
+            where there is a policy "priority" or "assigned" (docs/scheduling.md).
 
     An option that the engine does not honour is an error (`headrace.options`).
     """

@@ -28,7 +28,7 @@ ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
 REORDERS = ("non-blocking", "lock")  # Ordered, figs. 4 and 2
 PRIORITIES = {"normal": 0.0, "high": 1.0}
-SCHEDULERS = ("near", "free_list", "priority")  # of the node engine,
+SCHEDULERS = ("near", "free_list", "priority", "assigned")  # of the node engine,
 POLICY_FREE = ("near", "free_list")  # and those of them that ask no policy
 
 
@@ -283,7 +283,7 @@ def chosen_scheduler(scheduler: Any, policy: Policy | None) -> str | None:
     >>> chosen_scheduler("free_list", chosen_policy("fcfs"))
     Traceback (most recent call last):
     headrace.options.OptionError: scheduler='free_list': it asks no policy, and 'fcfs' was given
-      fix: leave one of them out, or take scheduler="priority"
+      fix: leave one of them out, or take scheduler="priority" or "assigned"
     >>> chosen_scheduler("priority", None)
     Traceback (most recent call last):
     headrace.options.OptionError: scheduler='priority': it asks a policy, and none was given
@@ -299,7 +299,7 @@ def chosen_scheduler(scheduler: Any, policy: Policy | None) -> str | None:
     if scheduler in POLICY_FREE and policy is not None:
         raise OptionError(
             f"scheduler={scheduler!r}: it asks no policy, and {policy.name!r} was given\n"
-            '  fix: leave one of them out, or take scheduler="priority"'
+            '  fix: leave one of them out, or take scheduler="priority" or "assigned"'
         )
     if scheduler not in POLICY_FREE and policy is None:
         raise OptionError(

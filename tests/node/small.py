@@ -5,8 +5,10 @@ run that has taken the last one tells all workers to stop, so that a forgotten u
 What workers do around it is the loop itself, `worker.work_on`, with the hooks of a scheduler.
 """
 
+from tests.node.explore import planted
+
 from headrace.node.claims import UnitState
-from headrace.node.free_list import NO_UNIT
+from headrace.node.free_list import NO_UNIT, put
 from headrace.node.mode import Mode
 from headrace.node.schedulers.hooks import EngineRecord, Hooks, Worker, ready
 from headrace.node.schedulers.near import Near
@@ -85,6 +87,10 @@ def wake_nobody(lot):
 
 
 AWAKE = {"await_work": pause_instead, "wake_one": wake_nobody, "wake_all": wake_nobody}
+
+# A nap ends by itself; explored, it ends with the next store of another thread. A pause inside
+# `put` would use that store up, and the nap would be without end.
+NAPS = {**AWAKE, "put": planted(put, "        pause()\n", "")}
 
 
 class Atomic:

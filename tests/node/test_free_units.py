@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.node.explore import planted
-from tests.node.small import AWAKE, SmallEngine
+from tests.node.small import NAPS, SmallEngine
 
 import headrace as hr
-from headrace.node.free_list import NO_UNIT, put
+from headrace.node.free_list import NO_UNIT
 from headrace.node.port import new_port, push_mark
 from headrace.node.schedulers.free_list import (
     LONGEST_NAP,
@@ -174,11 +174,6 @@ def test_a_reader_that_another_worker_has_is_left_to_it():
 
 
 # ---- all interleavings ---------------------------------------------------------------------
-
-
-# A nap ends by itself; explored, it ends with the next store of another thread. A pause inside
-# `put` would use that store up, and the nap would be without end.
-NAPS = {**AWAKE, "put": planted(put, "        pause()\n", "")}
 
 
 def small(units=1, letters=1, step=0, **bugs):

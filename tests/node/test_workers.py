@@ -50,10 +50,10 @@ def _run(outputs, choose, *, compiled):
 
 IN_CI = ("queue_size_throttling",)  # who reads comes last; "governed" goes through all of them
 HOW = [
-    *("near", "random", "free_list", "governed", *IN_CI),
+    *("near", "random", "governed", *IN_CI),
     *(
         pytest.param(how, marks=pytest.mark.soak)
-        for how in ("swapped", "suspended", *POLICIES)
+        for how in ("free_list", "assigned", "swapped", "suspended", *POLICIES)
         if how not in IN_CI
     ),
 ]
@@ -101,6 +101,16 @@ def test_kernels_that_stall(seed, how, monkeypatch):
     with scheduled(how):
         if _compare(random, compiled=False, most_rows=25):
             count("random pipelines with stalls in their kernels")
+
+
+@pytest.mark.parametrize("how", ["free_list", "assigned"])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.compiled)])
+def test_random_pipelines_under_every_scheduler(how, compiled):
+    """A few seeds, whose kernels are compiled for others; more of them are left to make soak."""
+    with scheduled(how):
+        for seed in range(3):
+            if _compare(Seeded(seed), compiled=compiled, most_rows=200):
+                count(f"random pipelines under {how}")
 
 
 def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):

@@ -106,6 +106,7 @@ class NodeEngine:
         record.permits.waiting = self._waiting.address
         self._run_ns = RUN_NS if run_ns is None else run_ns
         self._named = scheduler if policy is None else None  # one that asks no policy
+        self._assigns = scheduler == "assigned"
         self._scheduler = WITHOUT_POLICY.get(self._named, SCHEDULER)(MOST_UNITS, self.workers)
         self._host_scheduler = Near(MOST_UNITS, 0)
         self._past: list[Any] = []  # schedulers and hooks that were in force: never many
@@ -221,26 +222,33 @@ class NodeEngine:
     def _new_steering(self, policy: Policy) -> tuple[Any, Steering]:
         """A scheduler, and the control thread that tells it the order."""
         from .features import NodeFeatures, look_at
+        from .schedulers.assigned import Assigned
         from .schedulers.priority import Priority
         from .steering import Steering
 
         @contextmanager
-        def seeing() -> Iterator[Callable[[int], int]]:
+        def calling() -> Iterator[Callable[[Any], Any]]:
             with self.hosts.engine_entered():
-                yield self.mode.of(look_at)
+                yield self.mode.of
 
         def give_up() -> None:
             with self._choosing, suppress(EngineError):  # it may be closed
                 if self._steering is steering:
                     self.use(Near(MOST_UNITS, self.workers))
 
-        self._looks = (look_at,)
+        sizes = MOST_UNITS, self.workers
+        scheduler: Any
+        if self._assigns:
+            scheduler = Assigned(*sizes, self._record.workers, calling, lambda: self.active)
+        else:
+            scheduler = Priority(*sizes)
+        self._looks = (look_at, *scheduler.called)
         if self.mode.is_compiled:
-            look_at.load(int)
-        scheduler = Priority(MOST_UNITS, self.workers)
+            for function in self._looks:
+                function.load(int)
         tables = self.table.address, self._states.address
         steering = Steering(
-            policy, scheduler, lambda queries: NodeFeatures(queries, *tables), seeing, give_up
+            policy, scheduler, lambda queries: NodeFeatures(queries, *tables), calling, give_up
         )
         return scheduler, steering
 
@@ -260,6 +268,8 @@ class NodeEngine:
         """Let only so many workers run; the others give back what they have begun, and sleep."""
         with self.hosts.engine_entered():
             self.mode.let_work(self._record, max(1, min(workers, self.workers)))
+        if self._steering is not None:
+            self._steering.again()
 
     @property
     def active(self) -> int:

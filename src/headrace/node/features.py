@@ -270,6 +270,7 @@ class NodeFeatures:
         counts = np.array([len(copies) for copies in self._copies], np.int64)
         self.entry = np.repeat(np.arange(len(counts)), counts)  # of each unit
         starts = np.cumsum(counts) - counts
+        self.copy = np.arange(len(self.units)) - starts[self.entry]  # which one of its operator
         self._firsts = np.zeros(len(self.units), np.int64)
         self._firsts[starts] = 1
         self._sights = np.zeros((len(self.units), len(COLUMNS)), np.int64)

@@ -105,10 +105,11 @@ def load_the_rest() -> None:
     """Have what is called only now and then in the cache, too: a job that comes to it later would
     load the compiler while it runs."""
     from .features import look_at
+    from .schedulers.assigned import Assigned
     from .schedulers.free_list import FreeUnits
     from .schedulers.priority import Priority
 
-    for hook in (*Priority.hooks, *FreeUnits.hooks, look_at):
+    for hook in (*Priority.hooks, *FreeUnits.hooks, *Assigned.hooks, *Assigned.called, look_at):
         hook.load(int)
     for function, *kinds in (
         (fill_mixed, int),

@@ -16,7 +16,8 @@ unit than it should, never none.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +33,10 @@ from headrace.stage.memory.atomics import (
 )
 from headrace.stage.memory.instructions import bit_length
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
+
+if TYPE_CHECKING:
+    from headrace.control.scheduling import Decision, Scheduling
+    from headrace.node.features import NodeFeatures
 
 BITS = 32  # units in a word
 PICKS = 8  # that may fail because another worker was faster
@@ -82,6 +87,8 @@ class Priority:
     """
 
     hooks: tuple[Any, ...]  # on_ready, next_task, on_done, has_work, give_back: set below
+    called: tuple[Any, ...] = ()  # by the control thread
+    name, period = "priority", 1e-3  # seconds: Enjima §5.2
 
     def __init__(self, units: int, workers: int) -> None:
         self._record, self._seats = PriorityRecord.allocate(), Seat.allocate(max(workers, 1))
@@ -101,6 +108,16 @@ class Priority:
         """The address of its record."""
         return self._record.address
 
+    def task(self) -> AbstractContextManager[None]:
+        """By the control thread: an epoch. Workers do not wait for it."""
+        return nullcontext()
+
+    def order(
+        self, scheduling: Scheduling, decision: Decision, features: NodeFeatures
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What the policy says about each unit, for `rank`."""
+        return ranks_and_limits(decision, features)
+
     def rank(self, units: np.ndarray, ranks: np.ndarray, limits: np.ndarray) -> None:
         """By the control thread: put another order of units in force; all others come first."""
         table, order = self._tables[self._spare], self._orders[self._spare]
@@ -108,6 +125,12 @@ class Priority:
         table[0, units], table[1, units] = ranks, limits
         self._record.order = order.address
         self._spare = 1 - self._spare
+
+
+def ranks_and_limits(decision: Decision, features: NodeFeatures) -> tuple[np.ndarray, np.ndarray]:
+    """Of each unit. Who is not eligible comes behind all who are."""
+    ranks = decision.step + np.where(decision.eligible, 0, len(features))
+    return ranks[features.entry], decision.limits[features.entry]
 
 
 # ---- who is ready --------------------------------------------------------------------------
