@@ -113,6 +113,11 @@ def test_the_engine_of_the_environment_is_named(monkeypatch):
         ({"scheduler": "fifo"}, "scheduler='fifo': there is no such scheduler\n  fix: one of near"),
         ({"scheduler": "near", "policy": "fcfs"}, "asks no policy, and 'fcfs' was given\n  fix: "),
         ({"scheduler": "priority"}, "it asks a policy, and none was given\n  fix: name one"),
+        ({"scheduler": "manual", "workers": 2}, "one thread runs all operators\n  fix: leave"),
+        (
+            {"scheduler": "dedicated", "workers": "auto"},
+            "a thread of its own\n  fix: name a number",
+        ),
     ],
 )
 def test_a_scheduler_and_a_policy_that_do_not_go_together(given, said):

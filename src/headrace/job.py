@@ -185,8 +185,9 @@ def run(
             share a session share it.
         reorder: On the node engine, how the rows of an operator that several workers share are put
             in order: "non-blocking" (Ordered, fig. 4) or, to compare with, "lock" (fig. 2).
-        scheduler: On the node engine, how workers find what to run: "near" or "free_list", and
-            where there is a policy "priority" or "assigned" (docs/scheduling.md).
+        scheduler: On the node engine, how workers find what to run: "near", "free_list",
+            "dedicated" or "manual", and where there is a policy "priority" or "assigned"
+            (docs/scheduling.md).
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
@@ -219,13 +220,14 @@ class _Options:
         self._given = honoured(engine, **given)
         _check_capacity(capacity)
         if "workers" in self._given:
-            self._given |= chosen_workers(self._given["workers"])
+            asked = self._given["workers"]
+            self._given |= chosen_workers(asked)
             self._given["memory"] = chosen_bytes(self._given["memory"])
         if "idle" in self._given:
             self._given["idle"] = idle_microseconds(self._given["idle"])
         if "policy" in self._given:
             self._given["policy"] = chosen_policy(self._given["policy"])
-            chosen = chosen_scheduler(self._given["scheduler"], self._given["policy"])
+            chosen = chosen_scheduler(self._given["scheduler"], self._given["policy"], asked)
             self._given["scheduler"] = chosen
         if "gate" in self._given:
             self._given["gate"] = chosen_gate(self._given["gate"], self._given["priority"])
@@ -346,9 +348,8 @@ class Engine:
             raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
         run_ns = None if run_us is None else int(run_us * 1000)
         chosen = chosen_policy(policy)
-        self._engine = NodeEngine(
-            **given, run_ns=run_ns, policy=chosen, scheduler=chosen_scheduler(scheduler, chosen)
-        )
+        named = chosen_scheduler(scheduler, chosen, workers)
+        self._engine = NodeEngine(**given, run_ns=run_ns, policy=chosen, scheduler=named)
         self._lock = threading.Lock()
         self.jobs: list[Job] = []  # that are not over
         # its threads know the engine inside, not this one: a job that runs keeps it alive

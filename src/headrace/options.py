@@ -28,8 +28,8 @@ ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
 REORDERS = ("non-blocking", "lock")  # Ordered, figs. 4 and 2
 PRIORITIES = {"normal": 0.0, "high": 1.0}
-SCHEDULERS = ("near", "free_list", "priority", "assigned")  # of the node engine,
-POLICY_FREE = ("near", "free_list")  # and those of them that ask no policy
+SCHEDULERS = ("near", "free_list", "dedicated", "manual", "priority", "assigned")  # node engine
+POLICY_FREE = ("near", "free_list", "dedicated", "manual")  # those of them that ask no policy
 
 
 class OptionError(HeadraceError, ValueError):
@@ -274,9 +274,9 @@ multi_class
         raise OptionError(str(error)) from None
 
 
-def chosen_scheduler(scheduler: Any, policy: Policy | None) -> str | None:
+def chosen_scheduler(scheduler: Any, policy: Policy | None, workers: Any = None) -> str | None:
     """The value of `scheduler=`: one of the node engine's, None: by default `near`, and with a
-    policy `priority`; an OptionError where it is none, or policy and scheduler do not go together.
+    policy `priority`; an OptionError where it is none, or does not go together with the others.
 
     >>> chosen_scheduler("free_list", None)
     'free_list'
@@ -305,6 +305,16 @@ def chosen_scheduler(scheduler: Any, policy: Policy | None) -> str | None:
         raise OptionError(
             f"scheduler={scheduler!r}: it asks a policy, and none was given\n"
             '  fix: name one, as in policy="fcfs"'
+        )
+    if scheduler == "manual" and workers not in (None, 1):
+        raise OptionError(
+            f"workers={workers!r}: with scheduler='manual' one thread runs all operators\n"
+            "  fix: leave one of them out"
+        )
+    if scheduler == "dedicated" and workers == AUTO:
+        raise OptionError(
+            "workers='auto': with scheduler='dedicated' every operator has a thread of its own\n"
+            "  fix: name a number, of which there are as many copies of operators"
         )
     return str(scheduler)
 

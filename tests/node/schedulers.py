@@ -181,6 +181,11 @@ def by_policy(name: str, asking: str = "priority") -> Any:
     return made
 
 
+def dedicated(*given: Any, scheduler: str | None = None, **named: Any) -> engine.NodeEngine:
+    """Engines with a thread for each unit."""
+    return NODE_ENGINE(*given, scheduler=scheduler or "dedicated", **named)
+
+
 NODE_ENGINE = engine.NodeEngine
 SCHEDULERS = {"near": Near, "random": Random, "free_list": FreeUnits}
 
@@ -199,6 +204,8 @@ def scheduled(how: str) -> Iterator[None]:
         engine.NodeEngine = Suspended  # type: ignore[misc]
     elif how == "governed":
         engine.NodeEngine = Governed  # type: ignore[misc]
+    elif how == "dedicated":
+        engine.NodeEngine = dedicated  # type: ignore[misc,assignment]
     elif how == "assigned":
         engine.NodeEngine = by_policy("least_recently_used", how)  # type: ignore[misc]
     else:

@@ -150,6 +150,7 @@ class SmallEngine:
         made, desk = Worker.allocate(), self.record.workers
         made.number, made.engine, made.held = number, self.record.address, NO_UNIT
         made.desk, made.turn.worker, made.hooks = desk.address, number, desk.hooks
+        made.lot = desk.lot.address
         return made
 
     def sender(self, unit):

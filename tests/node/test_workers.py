@@ -53,7 +53,7 @@ HOW = [
     *("near", "random", "governed", *IN_CI),
     *(
         pytest.param(how, marks=pytest.mark.soak)
-        for how in ("free_list", "assigned", "swapped", "suspended", *POLICIES)
+        for how in ("free_list", "assigned", "dedicated", "swapped", "suspended", *POLICIES)
         if how not in IN_CI
     ),
 ]
@@ -103,7 +103,7 @@ def test_kernels_that_stall(seed, how, monkeypatch):
             count("random pipelines with stalls in their kernels")
 
 
-@pytest.mark.parametrize("how", ["free_list", "assigned"])
+@pytest.mark.parametrize("how", ["free_list", "assigned", "dedicated"])
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.compiled)])
 def test_random_pipelines_under_every_scheduler(how, compiled):
     """A few seeds, whose kernels are compiled for others; more of them are left to make soak."""

@@ -37,6 +37,7 @@ from .memory import BlockPool, Memory
 from .mode import Mode
 from .pool import Pool
 from .query import Query
+from .schedulers.dedicated import Dedicated
 from .schedulers.free_list import FreeUnits
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
@@ -52,7 +53,7 @@ OWNERS = 0  # of key groups in a query; 0: as many as workers
 RUN_NS = 200_000  # of a run, about; 0: as long as there is work
 INTERPRETED_RUN_NS = 100_000_000
 SCHEDULER: Any = Near
-WITHOUT_POLICY: dict[str | None, Any] = {"near": Near, "free_list": FreeUnits}
+WITHOUT_POLICY: dict[str | None, Any] = {"near": Near, "manual": Near, "free_list": FreeUnits}
 CONTROL = -1  # the number of the control thread; those of host threads are below
 CLOSE_SECONDS = 0.4  # that `close` waits for threads, in all; most end at once
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
@@ -86,7 +87,7 @@ class NodeEngine:
     ) -> None:
         """elastic: as many of the workers run as are worth it (see `elastic`). scheduler: the name
         of one; None: the default, and with a policy the one that asks it."""
-        self.workers = workers or os.cpu_count() or 1
+        self.workers = 1 if scheduler == "manual" else workers or os.cpu_count() or 1
         self.owners = OWNERS or self.workers
         self.mode = _mode(compiled)
         self._pid = os.getpid()
@@ -100,14 +101,17 @@ class NodeEngine:
         self._timed = np.zeros(MOST_UNITS, np.int64)
         self._record = record = EngineRecord.allocate()
         record.states, record.units = self._states.address, self.table.address
-        record.timed, record.active = self._timed.ctypes.data, self.workers
+        self._dedicated = Dedicated(MOST_UNITS) if scheduler == "dedicated" else None
+        most = self.workers if self._dedicated is None else MOST_UNITS
+        record.timed, record.active = self._timed.ctypes.data, most
         self._waiting = new_free_list(MOST_UNITS)
-        record.permits.left = max(1, self.workers - 1)
+        record.permits.left = max(1, most - 1)
         record.permits.waiting = self._waiting.address
         self._run_ns = RUN_NS if run_ns is None else run_ns
         self._named = scheduler if policy is None else None  # one that asks no policy
         self._assigns = scheduler == "assigned"
-        self._scheduler = WITHOUT_POLICY.get(self._named, SCHEDULER)(MOST_UNITS, self.workers)
+        made = WITHOUT_POLICY.get(self._named, SCHEDULER)
+        self._scheduler = self._dedicated or made(MOST_UNITS, self.workers)
         self._host_scheduler = Near(MOST_UNITS, 0)
         self._past: list[Any] = []  # schedulers and hooks that were in force: never many
         self._made: list[Any] = []  # the Workers of all threads
@@ -118,7 +122,8 @@ class NodeEngine:
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
         self._timed_numbers: set[int] = set()  # of units that may want to be woken
-        self._workers = [self._worker(number) for number in range(self.workers)]
+        first = range(self.workers if self._dedicated is None else 0)
+        self._workers = [self._worker(number) for number in first]
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
@@ -158,7 +163,9 @@ class NodeEngine:
         made.number, made.engine, made.held = number, self._record.address, NO_UNIT
         desk = self._record.hosts if number < CONTROL else self._record.workers
         made.desk, made.turn.worker = desk.address, number
-        made.turn.units = self.table.address
+        made.turn.units, made.lot = self.table.address, desk.lot.address
+        if self._dedicated is not None and number >= 0:
+            made.lot = self._dedicated.lot(number)
         made.hooks = desk.hooks
         self._made.append(made)
         return made
@@ -170,6 +177,11 @@ class NodeEngine:
 
         `scheduler` has `hooks` and `memory`, as `Near` has.
         """
+        if self._dedicated is not None:
+            raise EngineError(
+                "every unit has a thread of its own here, and no other scheduler can have them\n"
+                '  fix: make an engine without scheduler="dedicated"'
+            )
         with self._swapping:
             with self._lock, self.hosts.engine_entered():
                 self.check()
@@ -274,7 +286,7 @@ class NodeEngine:
     @property
     def active(self) -> int:
         """Workers that are not suspended."""
-        return int(self._record.active)
+        return min(int(self._record.active), len(self._workers))
 
     @property
     def running(self) -> int:
@@ -395,6 +407,8 @@ class NodeEngine:
             self._memories.append(memory)
             if self.mode.is_compiled:
                 self._allocator.attach(memory)
+            if self._dedicated is not None:
+                self._dedicate(query)
             if not self._threads:
                 self._start()
                 if self._elastic is not None:
@@ -475,14 +489,24 @@ class NodeEngine:
     # ---- workers -----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._threads = [
-            threading.Thread(
-                target=self._work, args=(worker,), name=f"headrace-{worker.number}", daemon=True
-            )
-            for worker in self._workers
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads = []
+        for worker in self._workers:
+            self._start_thread(worker)
+
+    def _start_thread(self, worker: Any) -> None:
+        name = f"headrace-{worker.number}"
+        thread = threading.Thread(target=self._work, args=(worker,), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _dedicate(self, query: Query) -> None:
+        """A thread for each unit of a query. It stays, for the next unit that has its number."""
+        there = {worker.number for worker in self._workers}
+        for number, operator in query.operators.items():
+            if number not in there and operator.kind not in HOSTED:
+                self._workers.append(self._worker(number))
+                if self._threads:
+                    self._start_thread(self._workers[-1])
 
     def _warm(self) -> None:
         """Let the workers go over to the compiled loop, as soon as there is one."""

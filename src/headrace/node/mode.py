@@ -106,10 +106,13 @@ def load_the_rest() -> None:
     load the compiler while it runs."""
     from .features import look_at
     from .schedulers.assigned import Assigned
+    from .schedulers.dedicated import Dedicated
     from .schedulers.free_list import FreeUnits
     from .schedulers.priority import Priority
 
-    for hook in (*Priority.hooks, *FreeUnits.hooks, *Assigned.hooks, *Assigned.called, look_at):
+    schedulers: tuple[Any, ...] = (Priority, FreeUnits, Assigned, Dedicated)
+    hooks = [hook for scheduler in schedulers for hook in scheduler.hooks]
+    for hook in (*hooks, *Assigned.called, look_at):
         hook.load(int)
     for function, *kinds in (
         (fill_mixed, int),
