@@ -17,6 +17,7 @@ VALUES = {
     "priority": "high",
     "reorder": "lock",
     "scheduler": "free_list",
+    "transport": "queues",
     "master": "local[1]",
     "session": object(),
     "checkpoint": "somewhere",
@@ -124,6 +125,18 @@ def test_a_scheduler_and_a_policy_that_do_not_go_together(given, said):
     for begin in (lambda: hr.run(output(), engine="node", **given), lambda: hr.Engine(**given)):
         with pytest.raises(OptionError, match=said):
             begin()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"transport": "pipes"}, "transport='pipes': there is no such transport\n  fix: one of"),
+        ({"transport": "queues", "capacity": 9}, "capacity=9: .* no blocks\n  fix: leave one"),
+    ],
+)
+def test_what_is_no_transport(given, said):
+    with pytest.raises(OptionError, match=said):
+        hr.run(output(), engine="node", **given)
 
 
 def test_nobody_would_look_at_a_priority():

@@ -30,6 +30,7 @@ from .options import (
     chosen_priority,
     chosen_reorder,
     chosen_scheduler,
+    chosen_transport,
     chosen_workers,
     honoured,
     idle_microseconds,
@@ -140,6 +141,7 @@ def run(
     gate: Gate | None = None,
     reorder: str | None = None,
     scheduler: str | None = None,
+    transport: str | None = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -188,6 +190,8 @@ def run(
         scheduler: On the node engine, how workers find what to run: "near", "free_list",
             "dedicated" or "manual", and where there is a policy "priority" or "assigned"
             (docs/scheduling.md).
+        transport: On the node engine, how rows travel between operators: in "blocks", or, to
+            compare with, one by one in "queues" (Enjima §4).
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
@@ -195,7 +199,7 @@ def run(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
-        scheduler=scheduler,
+        scheduler=scheduler, transport=transport,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     try:
@@ -235,6 +239,7 @@ class _Options:
             self._given["priority"] = chosen_priority(self._given["priority"])
         if "reorder" in self._given:
             self._given["reorder"] = chosen_reorder(self._given["reorder"])
+            self._given["transport"] = chosen_transport(self._given["transport"], capacity)
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
     def execution(self, made: Plan) -> Execution:
@@ -288,6 +293,7 @@ def start(
     gate: Gate | None = None,
     reorder: str | None = None,
     scheduler: str | None = None,
+    transport: str | None = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -304,7 +310,7 @@ def start(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
-        scheduler=scheduler,
+        scheduler=scheduler, transport=transport,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     if options.engine == "spark":
@@ -424,6 +430,7 @@ class Engine:
         priority: Any = None,
         ordering: str | None = None,
         reorder: str | None = None,
+        transport: str | None = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
@@ -438,6 +445,7 @@ class Engine:
             idle_microseconds(idle),
             chosen_priority(priority),
             chosen_reorder(reorder),
+            chosen_transport(transport, capacity),
         )
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed

@@ -27,6 +27,7 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b?|b)?", re.IGNORECASE)
 ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
 REORDERS = ("non-blocking", "lock")  # Ordered, figs. 4 and 2
+TRANSPORTS = ("blocks", "queues")  # Enjima §3.1, and the baseline of its §4
 PRIORITIES = {"normal": 0.0, "high": 1.0}
 SCHEDULERS = ("near", "free_list", "dedicated", "manual", "priority", "assigned")  # node engine
 POLICY_FREE = ("near", "free_list", "dedicated", "manual")  # those of them that ask no policy
@@ -49,6 +50,7 @@ _BATCHES = "there are no micro-batches here; capacity= says how many rows a bloc
 _TRIGGER = "rows are worked on as they come here; leave it out"
 _POLICY = 'engine="node" takes policies'
 _REORDER = 'no two workers share an operator here; engine="node" knows reorder='
+_TRANSPORT = 'rows travel in blocks here; engine="node" knows transport='
 _NO_SPARK = 'there is no Spark here; leave it out, or use engine="spark"'
 
 OPTIONS = {
@@ -82,6 +84,7 @@ OPTIONS = {
         },
     ),
     "reorder": Option(("node",), {"thread": _REORDER, "spark": _REORDER}),
+    "transport": Option(("node",), {"thread": _TRANSPORT, "spark": _TRANSPORT}),
     "idle": Option(
         ("node", "spark"),
         {"thread": 'windows wait for all channels here; engine="node" knows idle='},
@@ -237,6 +240,25 @@ def chosen_reorder(reorder: Any) -> str:
     raise OptionError(
         f"reorder={reorder!r}: there is no such scheme\n  fix: one of {', '.join(REORDERS)}"
     )
+
+
+def chosen_transport(transport: Any, capacity: int | None) -> str:
+    """The value of `transport=`: how rows travel between operators; by default in blocks.
+
+    >>> chosen_transport(None, 4096), chosen_transport("queues", None)
+    ('blocks', 'queues')
+    """
+    if transport is not None and transport not in TRANSPORTS:
+        raise OptionError(
+            f"transport={transport!r}: there is no such transport\n"
+            f"  fix: one of {', '.join(TRANSPORTS)}"
+        )
+    if transport == "queues" and capacity is not None:
+        raise OptionError(
+            f"capacity={capacity}: with transport='queues' there are no blocks\n"
+            "  fix: leave one of them out"
+        )
+    return transport or TRANSPORTS[0]
 
 
 def chosen_policy(

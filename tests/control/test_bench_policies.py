@@ -44,6 +44,14 @@ def test_a_figure_of_the_node_engine(capsys, monkeypatch, figure):
     assert set(few) <= set(by_policy)
 
 
+@pytest.mark.compiled
+def test_the_ablation(capsys):
+    """All four sides are right; the smallest size says nothing about how fast."""
+    assert main(["bench", "policies", "--quick", "--only", "ablation", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["correct"] and set(said["to_each"]) == {"TM", "SQ", "TQ"}
+
+
 def test_results_of_mixed_queries_are_checked():
     data = ysb.make(1000)
     mixed = node_policies.Mixed(data, [None] * 8)

@@ -34,16 +34,17 @@ pytestmark = [
 ]
 
 
-def _run(outputs, choose, *, compiled):
+def _run(outputs, choose, *, compiled, transport="blocks"):
     """Run with random sizes of everything."""
     with any_sizes(choose):
         job = hr.start(
             *outputs,
             engine="node",
             workers=choose.number(1, 8),
-            capacity=choose.pick(CAPACITIES),
+            capacity=choose.pick(CAPACITIES) if transport == "blocks" else None,
             fuse=choose.pick(["auto", "none"]),
             compiled=compiled,
+            transport=transport,
         )
         assert job.await_termination(SECONDS), "it does not end"
 
@@ -59,7 +60,7 @@ HOW = [
 ]
 
 
-def _compare(choose, *, compiled, most_rows):
+def _compare(choose, *, most_rows, **how):
     outputs = random_pipeline(choose, most_rows=most_rows)
     if any(order_matters(output.node) for output in outputs):
         return False
@@ -67,9 +68,9 @@ def _compare(choose, *, compiled, most_rows):
         expected = naive(outputs)
     except ROW_ERRORS as error:
         with pytest.raises(type(error)):
-            _run(outputs, choose, compiled=compiled)
+            _run(outputs, choose, **how)
         return True
-    _run(outputs, choose, compiled=compiled)
+    _run(outputs, choose, **how)
     for output, rows in zip(outputs, expected, strict=True):
         assert_same(rows_of(output.result()), rows, ordered=is_ordered(output.node))
     return True
@@ -111,6 +112,13 @@ def test_random_pipelines_under_every_scheduler(how, compiled):
         for seed in range(3):
             if _compare(Seeded(seed), compiled=compiled, most_rows=200 if compiled else 25):
                 count(f"random pipelines under {how}")
+
+
+def test_rows_that_travel_one_by_one():
+    """Enjima's baseline: the same rows in the same order."""
+    for seed in range(3):
+        if _compare(Seeded(seed), compiled=False, most_rows=25, transport="queues"):
+            count("random pipelines over queues of rows")
 
 
 def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):

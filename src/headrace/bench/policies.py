@@ -21,6 +21,7 @@ from headrace.control.simulator import (
 
 from . import report
 from .figure import Figure, Found, by_name
+from .node.ablation import ablation
 from .node.bench import Bench, Settings
 from .node.policies import cost, mixed
 
@@ -129,6 +130,7 @@ def whole_second(bench: report.Bench, machine_name: str = "streams-xeon") -> dic
 
 
 FIGURES = by_name(
+    Figure("ablation", "YSB: state-based and blocks to threads and queues (Enjima fig. 9)", 4.0),
     Figure("cost", "YSB, fused: the slowest policy against none", 0.97),
     Figure("mixed", "8 queries: mean latency of latency_optimized to the lowest", 1.05, True),
     Figure("simulated", "orderings of manual, dedicated, dynamic (Streams figs. 9, 10)", 1.0),
@@ -139,6 +141,7 @@ SUITE = report.Suite(
     "headrace bench policies: threading models and policies",
     FIGURES,
     {
+        ("ablation",): ablation,
         ("cost",): cost,
         ("mixed",): mixed,
         ("simulated",): simulated,

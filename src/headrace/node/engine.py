@@ -352,6 +352,7 @@ class NodeEngine:
         idle: int | None = None,
         priority: float | None = None,
         reorder: str = "non-blocking",
+        transport: str = "blocks",
     ) -> Query:
         """A query for this engine; it begins when it is run. idle: in µs."""
         self.check()
@@ -361,7 +362,9 @@ class NodeEngine:
                 "nobody looks at priorities\n  fix: leave out scheduler=, or give a policy"
             )
         patience = None if idle is None else max(1, 1000 * idle)
-        return Query(self, plan, capacity, budget, patience, priority, reorder == "lock")
+        locks, queues = reorder == "lock", transport == "queues"
+        rows = 1 if queues else capacity
+        return Query(self, plan, rows, budget, patience, priority, locks, queues)
 
     def refuse(self) -> None:
         """Take no more queries."""
