@@ -406,6 +406,17 @@ class Engine:
         return self._engine.scheduling()
 
     @property
+    def meeting_seconds(self) -> float:
+        """How long workers have met so far, instead of working (`scheduler="assigned"`).
+
+        >>> import headrace as hr
+        >>> with hr.Engine(workers=1) as engine:
+        ...     engine.meeting_seconds
+        0.0
+        """
+        return self._engine.meeting_seconds
+
+    @property
     def is_warm(self) -> bool:
         """Is all machine code there? With an empty cache the workers' loop is interpreted at first,
         for some seconds.

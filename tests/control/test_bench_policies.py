@@ -5,6 +5,7 @@ import json
 import pytest
 
 from headrace.bench import policies
+from headrace.bench.node import classes as node_classes
 from headrace.bench.node import policies as node_policies
 from headrace.bench.report import Bench
 from headrace.cli import main
@@ -50,6 +51,17 @@ def test_the_ablation(capsys):
     assert main(["bench", "policies", "--quick", "--only", "ablation", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["correct"] and set(said["to_each"]) == {"TM", "SQ", "TQ"}
+
+
+@pytest.mark.compiled
+def test_queries_of_two_classes(capsys, monkeypatch):
+    """In the smallest size: all rows come, and both sides and the overhead are reported."""
+    for name, few in {"HIGH": 1, "LOW": 1, "OPERATORS": 2, "SETTLE_SECONDS": 0.2}.items():
+        monkeypatch.setattr(node_classes, name, few)
+    assert main(["bench", "policies", "--quick", "--only", "multi_class", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["correct"] and set(said["high_ms"]) == {"dedicated", "multi_class"}
+    assert 0 < said["overhead"] < 1
 
 
 def test_results_of_mixed_queries_are_checked():

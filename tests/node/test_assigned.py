@@ -22,13 +22,11 @@ from headrace.node.schedulers.assigned import (
     NOBODY,
     PATIENCE,
     Assigned,
-    are_here,
     await_all,
-    call_meeting,
-    end_meeting,
     give_back,
     is_at_meeting,
     is_ready,
+    meet,
     next_task,
     on_done,
     on_ready,
@@ -37,7 +35,6 @@ from headrace.node.schedulers.assigned import (
 from headrace.node.schedulers.hooks import ARRIVED, Desk, Turn
 from headrace.node.unit import STARVED, Unit
 from headrace.node.worker import run_unit, stop_all
-from headrace.stage.memory.atomics import store_release
 from headrace.stage.memory.records import interpreted
 
 UNITS, WORKERS = 6, 2
@@ -46,7 +43,8 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 @contextmanager
 def calling():
-    yield interpreted
+    """Meetings do not wait for workers: here they are only asked, and do not run."""
+    yield lambda function: interpreted(function, PATIENCE=0)
 
 
 def assigned(units=UNITS, workers=WORKERS, desk=None, threads=None):
@@ -74,9 +72,7 @@ class Asked:
             turn.units = self.units.address
 
     def plan(self, ranks, threads, **given):
-        interpreted(call_meeting)(self.scheduler.memory)
         rank(self.scheduler, ranks, threads, **given)
-        interpreted(end_meeting)(self.scheduler.memory)
 
     def ready(self, unit):
         turn = self.turns[-1]
@@ -199,17 +195,15 @@ def test_all_is_found_when_another_scheduler_takes_over():
     assert {asked.next(-1) for _ in range(5)} == {0, 1, 2, 4, NO_UNIT}
 
 
-def test_a_meeting_is_waited_for_but_not_without_end():
-    asked, clock = Asked(), [0]
-    looking = interpreted(next_task, now=lambda: clock[0])
-    asked.ready(3)
-    interpreted(call_meeting)(asked.scheduler.memory)
-    turn = asked.turns[0]
-    assert looking(turn.address) == NO_UNIT and turn.nap == PATIENCE
-    clock[0] += PATIENCE - 1
-    assert looking(turn.address) == NO_UNIT
-    clock[0] += 1
-    assert looking(turn.address) == 3  # the policy thinks for too long
+def test_nothing_runs_at_a_meeting():
+    asked = Asked()
+    asked.plan([0], [0])
+    asked.ready(0)
+    record = asked.scheduler._record
+    record.meeting = record.epoch
+    assert asked.next() == NO_UNIT and asked.turns[0].nap == PATIENCE
+    asked.plan([0], [0])
+    assert asked.next() == 0
 
 
 def test_who_does_not_come_is_counted_out():
@@ -217,12 +211,11 @@ def test_who_does_not_come_is_counted_out():
     asked.next(0)
     asked.next(1)
     record = asked.scheduler._record
-    interpreted(call_meeting)(asked.scheduler.memory)
+    record.meeting = record.epoch
     asked.next(0)
-    assert not interpreted(are_here)(record)
-    assert interpreted(await_all, PATIENCE=1)(asked.scheduler.memory) == 0  # 1 is in a long run
+    assert not interpreted(await_all)(record, time.monotonic_ns() + 1)  # 1 is in a long run
     interpreted(give_back)(asked.turns[1].address)  # it is suspended
-    assert interpreted(await_all, PATIENCE=1)(asked.scheduler.memory) == 1
+    assert interpreted(await_all)(record, time.monotonic_ns() + PATIENCE)
 
 
 # ---- all interleavings ---------------------------------------------------------------------
@@ -232,17 +225,16 @@ def meeting(hook=None, **bugs):
     """A worker without work that sleeps until it is told, and a meeting; then the stop."""
     small = SmallEngine(**bugs)
     scheduler = assigned(1, 1, small.record.workers)
+    scheduler._record.next = scheduler._record.plan
     if hook is not None:
         scheduler.hooks = (*scheduler.hooks[:3], hook, scheduler.hooks[4])
     small.hooks = small.new_hooks(scheduler)
     small.record.workers.hooks = small.workers[0].hooks = small.hooks.address
-    calls = [small.mode.of(f) for f in (call_meeting, await_all, end_meeting, stop_all)]
+    meeting, stopping = small.mode.of(meet), small.mode.of(stop_all)
 
     def control():
-        calls[0](scheduler.memory)
-        here = calls[1](scheduler.memory)
-        calls[2](scheduler.memory)
-        calls[3](small.record)
+        here = meeting(scheduler.memory)
+        stopping(small.record)
         return here
 
     def check(results):
@@ -262,42 +254,33 @@ def lost(failures, *models):
 
 
 def test_calling_without_ringing_is_found(found):
-    bug = planted(call_meeting, "    wake_all(Desk(record.desk).lot)\n", "")
-    assert lost(found(*meeting(call_meeting=bug), models=("tso", "sc")), "tso", "sc")
+    ringing = "    wake_all(Desk(record.desk).lot)\n    here"
+    assert lost(found(*meeting(meet=planted(meet, ringing, "    here")), models=("sc",)), "sc")
 
 
 def test_coming_without_telling_is_found(found):
     bug = planted(is_at_meeting, "        wake_one(record.lot)\n", "")
-    assert lost(found(*meeting(is_at_meeting=bug), models=("tso", "sc")), "tso", "sc")
+    assert lost(found(*meeting(is_at_meeting=bug), models=("sc",)), "sc")
 
 
 def test_a_last_scan_that_ignores_meetings_is_found(found):
     bug = planted(is_ready, "or (meeting == epoch and seat.met != epoch)", "")
-    assert lost(found(*meeting(hook=bug), models=("tso", "sc")), "tso", "sc")
+    assert lost(found(*meeting(hook=bug), models=("sc",)), "sc")
 
 
 def replanned(before, after, **bugs):
-    """A unit whose worker changes while its letter comes: NOBODY, 0, or 1, who is not there."""
-    small = SmallEngine(**{**NAPS, **bugs})
+    """A unit whose worker changes while its letter comes: NOBODY, 0, or 1, who is not there. The
+    meeting does not wait, as where all are counted out."""
+    small = SmallEngine(**{**NAPS, "PATIENCE": 0, **bugs})
     scheduler = assigned(1, 2, small.record.workers)
     for thread in (before, after):
         rank(scheduler, [0], [thread])
     scheduler._record.plan = scheduler._plans[1].address  # the first one was written there
     small.hooks = small.new_hooks(scheduler)
     small.record.workers.hooks = small.workers[0].hooks = small.hooks.address
-    calls = [small.mode.of(f) for f in (call_meeting, end_meeting)]
-    change = interpreted(put_in_force)
-
-    def control():
-        calls[0](scheduler.memory)
-        change(scheduler._record, scheduler._plans[0].address)
-        calls[1](scheduler.memory)
-
-    return [small.sender(0), small.worker(0), control], small.check
-
-
-def put_in_force(record, plan):
-    store_release(record, "plan", plan)
+    scheduler._record.next = scheduler._plans[0].address
+    changing = small.mode.of(meet)
+    return [small.sender(0), small.worker(0), lambda: changing(scheduler.memory)], small.check
 
 
 @pytest.mark.parametrize(("before", "after"), [(NOBODY, 0), (1, NOBODY), (1, 0)])
@@ -337,14 +320,14 @@ class Watched:
 
         monkeypatch.setattr(node_engine, "_mode", lambda compiled: Mode(False, run_unit=noted))
 
-    def on_workers(self):
-        """Units that workers run now, not threads of the host."""
-        with self._lock:
-            return {number for number, who in self.running.items() if who >= 0}
-
 
 def assigning(policy, workers=3):
     return engine_of(policy, workers, "assigned")
+
+
+def epoch_of(engine):
+    """How many plans there were so far."""
+    return engine._engine._scheduler._record.epoch
 
 
 def plan_in_force(engine):
@@ -366,12 +349,11 @@ def test_each_unit_runs_on_its_worker_and_on_one_at_a_time(monkeypatch):
     with assigning(policy) as engine:
         job = engine.submit(query.output, fuse="none")
         await_that(lambda: plan_in_force(engine))
-        scheduler = engine._engine._scheduler
-        met = scheduler.meetings
-        await_that(lambda: scheduler.meetings > met + 1)
+        met = epoch_of(engine)
+        await_that(lambda: epoch_of(engine) > met + 1)
         watched.runs.clear()
         await_that(query.has_rows())
-        await_that(lambda: scheduler.meetings > met + 5)
+        await_that(lambda: epoch_of(engine) > met + 5)
         ran, plan = set(watched.runs), plan_in_force(engine)
         assert job.stop(timeout=SECONDS)
     query.check(job)
@@ -381,32 +363,12 @@ def test_each_unit_runs_on_its_worker_and_on_one_at_a_time(monkeypatch):
     assert len({who for _, who in on_workers}) > 1
 
 
-def test_nothing_runs_during_a_scheduling_task(monkeypatch):
-    """But by who was counted out: only meetings to which all have come are looked at."""
-    watched, seen = Watched(monkeypatch), []
-
-    def looking(features):
-        scheduler = engine._engine._scheduler
-        seats = [scheduler._seats[k] for k in range(engine.workers)]
-        if all(seat.met == scheduler._record.epoch for seat in seats):
-            seen.append(watched.on_workers())
-        return features.pending
-
-    query = Endless()
-    with assigning(Policy("looking", looking, period=0.01)) as engine:
-        job = engine.submit(query.output)
-        await_that(lambda: len(seen) > 5)
-        assert job.stop(timeout=SECONDS)
-    query.check(job)
-    assert not any(seen)
-
-
 def test_another_policy_decides_from_the_next_task_on():
     asked, query = [], Endless()
 
     def policy(name):
         def noted(features):
-            asked.append((name, engine._engine._scheduler.meetings))
+            asked.append((name, epoch_of(engine)))
             return features.pending
 
         return Policy(name, noted, period=0.02)
@@ -415,11 +377,11 @@ def test_another_policy_decides_from_the_next_task_on():
         job = engine.submit(query.output)
         await_that(lambda: len(asked) > 2)
         engine.use(policy("second"))
-        begun = engine._engine._scheduler.meetings
+        begun = epoch_of(engine)
         await_that(lambda: asked[-1][0] == "second")
         assert job.stop(timeout=SECONDS)
     query.check(job)
-    first = [meetings for name, meetings in asked if name == "first"]
+    first = [epoch for name, epoch in asked if name == "first"]
     assert max(first) <= begun  # the one that was under way, at most
 
 

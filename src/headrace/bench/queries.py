@@ -226,6 +226,11 @@ class Queries:
         return self._engine.active
 
     @property
+    def meeting_seconds(self) -> float:
+        """Seconds in which workers of the node engine met, instead of working, so far."""
+        return self._engine.meeting_seconds
+
+    @property
     def are_over(self) -> bool:
         """Have all queries come to their end?"""
         return all(job.status in OVER for job in self.jobs)

@@ -284,6 +284,11 @@ class NodeEngine:
             self._steering.again()
 
     @property
+    def meeting_seconds(self) -> float:
+        """How long workers have met so far, to be assigned units (`schedulers.assigned`)."""
+        return getattr(self._scheduler, "meeting_ns", 0) / 1e9
+
+    @property
     def active(self) -> int:
         """Workers that are not suspended."""
         return min(int(self._record.active), len(self._workers))

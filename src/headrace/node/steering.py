@@ -1,10 +1,10 @@
 """The control thread of an engine that has a policy: features in, an order of units out.
 
-Every period it looks at the units (`features`), asks the policy, and puts what it answers in force:
-while workers work on in the order before (`schedulers.priority`), or at a meeting of all of them
-(`schedulers.assigned`). Who is not eligible comes behind all who are, instead of not at all: an
-answer is as old as a period, and a worker does not wait for the next one while there is something
-to do.
+Every period it looks at the units (`features`) and asks the policy, while workers work on in the
+order before, and puts what it answers in force: at once (`schedulers.priority`), or at a meeting of
+all workers (`schedulers.assigned`). Who is not eligible comes behind all who are, instead of not at
+all: an answer is as old as a period, and a worker does not wait for the next one while there is
+something to do.
 
 Python is not fast. So that workers keep the machine, the thread takes at most a small part of one
 core: where an answer takes long, the next question comes later than the period says. Where nothing
@@ -137,24 +137,21 @@ class Steering:
     def _epoch(self) -> tuple[float | None, bool]:
         """Look, ask, and put the answer in force. Gives how long to wait (None: until something
         changes), and whether anything has run."""
-        if not len(self._features):
-            return None, False
-        with self._scheduler.task():
-            with self._lock:
-                scheduling, features = self._scheduling, self._features
-                if not len(features):
-                    return None, False
-                with self._calling() as of:
-                    ran, window_ended = features.look(of(look_at), time.monotonic_ns())
-            now = time.monotonic()
-            if window_ended:
-                scheduling.adapt(ran, now)
-            scheduling.features.next_period = now + scheduling.period
-            decision = scheduling.decide(ran, now)
-            order = self._scheduler.order(scheduling, decision, features)
-            with self._lock:
-                if scheduling is self._scheduling:  # else it is about others
-                    self._scheduler.rank(features.units, *order)
+        with self._lock:
+            scheduling, features = self._scheduling, self._features
+            if not len(features):
+                return None, False
+            with self._calling() as of:
+                ran, window_ended = features.look(of(look_at), time.monotonic_ns())
+        now = time.monotonic()
+        if window_ended:
+            scheduling.adapt(ran, now)
+        scheduling.features.next_period = now + scheduling.period
+        decision = scheduling.decide(ran, now)
+        order = self._scheduler.order(scheduling, decision, features)
+        with self._lock:
+            if scheduling is self._scheduling:  # else it is about others
+                self._scheduler.rank(features.units, *order)
         return scheduling.period, bool(ran)
 
     def _fail(self, error: BaseException) -> None:

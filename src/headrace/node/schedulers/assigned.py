@@ -4,16 +4,16 @@ Execution tasks and scheduling tasks take turns. In an execution task (T_E, algo
 goes through its list, which is in the order of priorities, and runs what can run; behind a unit
 that has run come its equals, then it begins at the head again. Where nothing can run it sleeps,
 twice as long each time, and nobody wakes it. When the period P is over the control thread calls a
-*meeting* (T_S, algorithms 2 and 3): workers come to it as soon as their runs let them, features are
-read and the policy is asked while nothing runs, and a new *plan* says who has which units; then
-each worker makes its own list of it, and runs first what has not run for longer than d.
+*meeting* (T_S, algorithms 2 and 3): workers come to it as soon as their runs let them, and a new
+*plan*, which says who has which units, takes effect for all of them while nothing runs; then each
+worker makes its own list of it, and runs first what has not run for longer than d.
 
-What differs. The last worker that comes, Haren's t*, would ask the policy; here the control thread
-does (`steering`), since policies are Python: it asks for all operators at once, so lists come
-ranked, and each worker only picks its own. Nobody waits without end: who does not come to a meeting
-soon, because it is inside Python or a row takes long, is counted out, and who has come goes on in
-its old list where the policy takes long. That an operator never runs twice at a time does not
-hang on it (`claims`).
+What differs. The last worker that comes, Haren's t*, would read features and ask the policy; here
+the control thread does (`steering`), before the meeting, since policies are Python, which takes a
+while to answer. It asks for all operators at once, so lists come ranked, and each worker only picks
+its own. Nobody waits without end: who does not come to a meeting soon, because it is inside Python
+or a row takes long, is counted out. That an operator never runs twice at a time does not hang on it
+(`claims`).
 
 Units that no plan knows yet, since their query is new, or any more, are run by whoever has nothing
 of its own: as in `free_list`, a queue has all units. (Haren gives them to threads at random, §5.)
@@ -22,9 +22,8 @@ Copies of an operator go to workers in turns, from the one that the policy names
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +44,13 @@ from headrace.node.schedulers.hooks import Desk, Turn, has_seat
 from headrace.node.schedulers.priority import ranks_and_limits
 from headrace.node.ticks import now
 from headrace.node.unit import FINISHED, Unit
-from headrace.stage.memory.atomics import load_acquire, load_relaxed, load_sc, store_sc
+from headrace.stage.memory.atomics import (
+    load_acquire,
+    load_relaxed,
+    load_sc,
+    store_release,
+    store_sc,
+)
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
 if TYPE_CHECKING:
@@ -53,7 +58,7 @@ if TYPE_CHECKING:
     from headrace.node.features import NodeFeatures
 
 FIRST_NAP, LONGEST_NAP = 10_000, 100_000_000  # ns; §5: "a very small sleep", which doubles
-PATIENCE = 10_000_000  # ns that a meeting waits for workers, and workers for its end
+PATIENCE = 10_000_000  # ns that a meeting waits for workers
 NOBODY = -1
 NONE_YET = -1  # Seat.best: nothing has run since the head of the list
 
@@ -84,8 +89,7 @@ class Seat:
     best: i64  # the rank of op*, the unit that ran last
     ran: i64
     delayed: i64  # units of its list that were looked at for running late ones
-    entered: i64  # ns: t_Y, when it left the last meeting,
-    since: i64  # and when it came to this one
+    entered: i64  # ns: t_Y, when it left the last meeting
     nap: i64  # ns: the last one
 
 
@@ -95,7 +99,9 @@ class AssignedRecord:
 
     epoch: i64 = line()  # of the plan in force; written by the control thread
     plan: i64  # address; likewise
-    meeting: i64 = line()  # the epoch that is to end; likewise
+    meeting: i64 = line()  # the epoch that is to end; likewise,
+    next: i64  # and the plan that comes then
+    spent: i64  # ns: in all meetings so far
     lot: Lot = line()  # where the control thread waits for workers
     desk: i64 = line()  # fixed: where workers sleep
     list: i64  # fixed: the queue of all units
@@ -138,7 +144,6 @@ class Assigned:
         record.desk, record.list = desk.address, self._list.address
         record.standings, record.seats = self._standings.address, self._seats.address
         record.workers = workers
-        self.meetings, self.meeting_ns = 0, 0  # so far, and how long they took
 
     def _each_seat(self, workers: int) -> list[Any]:
         return [self._seats[number] for number in range(workers)]
@@ -148,21 +153,10 @@ class Assigned:
         """The address of its record."""
         return self._record.address
 
-    @contextmanager
-    def task(self) -> Iterator[None]:
-        """By the control thread: a scheduling task. Inside, no unit is run, but by who is counted
-        out; at its end the next plan is in force, or the same again."""
-        began = time.monotonic_ns()
-        with self._calling() as of:
-            of(call_meeting)(self.memory)
-            of(await_all)(self.memory)
-        try:
-            yield
-        finally:
-            with self._calling() as of:
-                of(end_meeting)(self.memory)
-            self.meetings += 1
-            self.meeting_ns += time.monotonic_ns() - began
+    @property
+    def meeting_ns(self) -> int:
+        """How long meetings took so far."""
+        return int(self._record.spent)
 
     def order(
         self, scheduling: Scheduling, decision: Decision, features: NodeFeatures
@@ -182,7 +176,8 @@ class Assigned:
         threads: np.ndarray,
         staleness: int = 0,
     ) -> None:
-        """By the control thread: the next plan. Units that it does not name are anybody's."""
+        """By the control thread: a meeting, and another plan. Units that it does not name are
+        anybody's."""
         plan, (order, threads_of, ranks_of, limits_of) = (
             self._plans[self._spare], self._tables[self._spare],
         )  # fmt: skip
@@ -190,27 +185,34 @@ class Assigned:
         threads_of[units], ranks_of[units], limits_of[units] = threads, ranks, limits
         order[: len(units)] = units[np.argsort(ranks, kind="stable")]
         plan.count, plan.staleness = len(units), staleness
-        self._record.plan, self._spare = plan.address, 1 - self._spare
+        self._record.next, self._spare = plan.address, 1 - self._spare
+        with self._calling() as of:
+            of(meet)(self.memory)
 
 
 # ---- the scheduling task, by the control thread ---------------------------------------------
 
 
 @compiled
-def call_meeting(address):
-    """The period is over (algorithm 1, line 16): all workers are to come."""
+def meet(address):
+    """The period is over (algorithm 1, line 16): a meeting. 1: all workers came; 0: some did not,
+    and are counted out."""
     record = AssignedRecord(address)
+    began = now()
     store_sc(record, "meeting", record.epoch)
     wake_all(Desk(record.desk).lot)
-    return 0
+    here = await_all(record, began + PATIENCE)
+    store_release(record, "plan", record.next)
+    store_sc(record, "epoch", record.epoch + 1)  # the exit barrier of algorithm 3
+    wake_all(Desk(record.desk).lot)
+    record.spent += now() - began
+    return 1 if here else 0
 
 
 @compiled
-def await_all(address):
-    """Algorithm 3, the entry barrier: 1, all workers are here; 0, some are counted out."""
-    record = AssignedRecord(address)
+def await_all(record, until):
+    """Algorithm 3, the entry barrier: are all workers here, in time?"""
     moment = now()
-    until = moment + PATIENCE
     while moment < until:
         ticket = prepare(record.lot)
         here = are_here(record)
@@ -218,9 +220,9 @@ def await_all(address):
             park(record.lot, ticket, until - moment)
         leave(record.lot)
         if here:
-            return 1
+            return True
         moment = now()
-    return 0
+    return False
 
 
 @compiled
@@ -238,30 +240,19 @@ def are_here(record):
     return True
 
 
-@compiled
-def end_meeting(address):
-    """Algorithm 3, the exit barrier: the next execution task begins."""
-    record = AssignedRecord(address)
-    store_sc(record, "epoch", record.epoch + 1)
-    wake_all(Desk(record.desk).lot)
-    return 0
-
-
 # ---- the scheduling task, by a worker -------------------------------------------------------
 
 
 @compiled
 def is_at_meeting(record, seat, epoch):
-    """Come to the meeting, if there is one; False: there is none, or it takes too long."""
+    """Come to the meeting, if there is one."""
     meeting = load_sc(record, "meeting")
     if meeting != epoch:
         return False
     if seat.met != epoch:
-        seat.since = now()
         store_sc(seat, "met", epoch)
         wake_one(record.lot)
-        return True
-    return now() - seat.since < PATIENCE
+    return True
 
 
 @compiled
@@ -425,4 +416,4 @@ def give_back(address):
 
 
 Assigned.hooks = (on_ready, next_task, on_done, is_ready, give_back)
-Assigned.called = (call_meeting, await_all, end_meeting)
+Assigned.called = (meet,)

@@ -31,7 +31,7 @@ from headrace.node.schedulers.hooks import AGAIN, Turn, has_seat
 from headrace.node.unit import AGAIN as GOES_ON
 from headrace.node.unit import BLOCKED, FINISHED, Output, Run, Unit
 from headrace.node.worklist import Worklist
-from headrace.stage.memory.atomics import cas, store_release
+from headrace.stage.memory.atomics import cas, load_relaxed, store_release
 from headrace.stage.memory.records import array, compiled, i64, i64s, line, record
 
 OUT, IN = 0, 1  # Standing.place
@@ -126,7 +126,11 @@ def push_back(record, unit):
 @compiled
 def take(record, unit):
     """Fig. 5, consTryLock and pop: has it something to do, and is now this worker's?"""
-    return cas(Standing(record.standings)[unit], "ready", 1, 0)
+    standing = Standing(record.standings)[unit]
+    ready = load_relaxed(standing, "ready")
+    if ready == 0:
+        return False
+    return cas(standing, "ready", 1, 0)
 
 
 @compiled

@@ -16,7 +16,6 @@ unit than it should, never none.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,10 +106,6 @@ class Priority:
     def memory(self) -> int:
         """The address of its record."""
         return self._record.address
-
-    def task(self) -> AbstractContextManager[None]:
-        """By the control thread: an epoch. Workers do not wait for it."""
-        return nullcontext()
 
     def order(
         self, scheduling: Scheduling, decision: Decision, features: NodeFeatures
