@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-FEWER = 3  # times fewer examples
+FEWER = 4  # times fewer examples
 
 
 def fewer(test: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from tests import counts
 
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine
-settings.register_profile("ci", patient, derandomize=True, max_examples=60)
+settings.register_profile("ci", patient, derandomize=True, max_examples=40)
 settings.register_profile("soak", patient, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HEADRACE_PROFILE", "ci"))
 

@@ -5,6 +5,7 @@ stands for the readers behind. Nobody comes back: what is left in the buffer at 
 """
 
 import numpy as np
+import pytest
 from tests.node.explore import planted
 
 from headrace.node.port import (
@@ -199,6 +200,11 @@ def test_a_place_is_used_again_when_it_is_sent(explored):
 
 
 def test_a_mark_stays_behind_the_slice_before_it(explored):
+    explored("rows and a mark", *rows_and_a_mark(), models=("sc",))
+
+
+@pytest.mark.soak
+def test_a_mark_stays_behind_the_slice_before_it_with_store_buffers(explored):
     explored("rows and a mark", *rows_and_a_mark())
 
 

@@ -163,12 +163,15 @@ def test_samples_get_smaller_where_their_rows_become_too_many(monkeypatch):
     assert inside["kept"]["sampled_rows"] == 2
 
 
+ENOUGH = 1000  # rows: the first run of a kernel has one
+
+
 def watched(job, name):
     """The operators inside a kernel of a job that runs, when they are known."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         inside = job.metrics().get(name, {}).get("inside")
-        if inside:
+        if inside and inside[name]["sampled_rows"] >= ENOUGH:
             return inside
         time.sleep(0.01)
     raise AssertionError("no samples came")

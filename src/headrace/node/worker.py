@@ -152,7 +152,7 @@ def run_once(worker, unit):
     """One run of a unit, and what is noted of it: also what a row costs, for the next one."""
     begun, rows = now(), unit.rows_in
     run_ns = EngineRecord(worker.engine).run_ns
-    worker.until = 0
+    worker.until = worker.gave = worker.behind = 0
     watched = unit.watched > 0
     on_core = thread_time() if watched else 0
     note_pause(unit, begun)
@@ -199,7 +199,9 @@ def finish(worker, engine, unit, answer):
     state = UnitState(engine.states)[unit.number]
     if answer == AGAIN or answer == MORE:
         release_listed(state)
-        list_unit(worker, unit.number, GOES_ON if answer == AGAIN else ARRIVED)
+        # A writer whose reader is behind comes after it, so that rows stay in the cache.
+        goes_on = answer == AGAIN and worker.behind == 0
+        list_unit(worker, unit.number, GOES_ON if goes_on else ARRIVED)
         return
     listed = release(state)
     if listed:

@@ -77,7 +77,7 @@ def interval_join(
         raise place.error(error.what, error.fix) from None
     for length, said in zip(lengths, ("before", "after"), strict=True):
         if length < 0:
-            raise place.error(f"{said}={length} is negative", 'before="5s", after="10s"')
+            raise place.error(f"{said}={length} is negative", "give lengths from 0 on")
     return _joined(left, right, on, right_on, Interval(*lengths), how, place)
 
 
@@ -102,7 +102,7 @@ def asof_join(
         except ExpressionError as error:
             raise place.error(error.what, error.fix) from None
         if not 0 <= length <= window.farthest:
-            raise place.error(f"tolerance={tolerance!r} is no length of time", 'tolerance="10s"')
+            raise place.error(f"tolerance={tolerance!r} is no length of time", "give one from 0 on")
         window = AsOf(length)
     return _joined(left, right, on, right_on, window, how, place, AsOfJoin, left.time)
 

@@ -166,7 +166,7 @@ def why_no_time(node: Node) -> tuple[str, str]:
                 "keep it unchanged there (it may get a new name)",
             )
         node = inputs[0]
-    return "the stream has no event time", 'call with_watermark("column", "10s") before window'
+    return "the stream has no event time", 'call with_watermark("column", "10s") on it'
 
 
 def aggregate(

@@ -72,6 +72,7 @@ class Task:
     order: i64  # scratch memory for sorting
     order_room: i64  # records it is large enough for
     ordered: i64  # where in it the sorted records lie; -1: not sorted yet
+    sorted: i64  # how many there are
     partner: i64  # of a join: the next row of the other side for the row at `place`,
     matched: i64  # and whether it has had one
 

@@ -114,6 +114,8 @@ class Worker:
     left: i64  # rows that the present run may still take,
     until: i64  # and ns: when it should be over, whatever a row was expected to cost; 0: not known
     permitted: i64  # the present run has a permit
+    gave: i64  # a reader was listed for what it gave,
+    behind: i64  # and one is still listed for what it was given before
     checked: i64  # ns: when it last looked at the timed units
     turn: Turn = line()
 
@@ -196,7 +198,11 @@ def ready_near(worker, unit):
     """The same for a unit that reads what this worker has just written."""
     listed = announce_one(worker, unit)
     if listed != NO_UNIT:
+        worker.gave = 1
         list_unit(worker, listed, NEAR)
+    elif worker.gave == 0:
+        running = is_running(UnitState(EngineRecord(worker.engine).states)[unit])
+        worker.behind = 0 if running else 1
 
 
 @compiled

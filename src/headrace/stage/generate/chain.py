@@ -34,7 +34,7 @@ from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
 from .expressions import Resources
 from .firing import advance_text
-from .joining import enter_row, joined_text
+from .joining import enter_row, joined_text, unsorted_rows
 from .layouts import records_layout, state_layout, table_layout, window_layout
 from .moving import compact_text
 from .running import update_running
@@ -107,7 +107,8 @@ def _stores(chain: Chain, made: KernelText) -> list[str]:
             code = AggregateCode(node.aggregates, node.rows, made.resources)
             parts += [record_text(layout), find_text(layout), insert_text(layout, code.initial())]
             if isinstance(node, Windowed):
-                parts.append(order_text(layout, _end(node, code)))
+                left_out = unsorted_rows(node) if isinstance(node, WindowJoin) else "False"
+                parts.append(order_text(layout, _end(node, code), left_out))
     return parts
 
 

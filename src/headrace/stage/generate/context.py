@@ -257,16 +257,18 @@ class Context:
 
     # ---- records -----------------------------------------------------------------------------
 
-    def prefetch(self, layout: StoreLayout) -> None:
+    def prefetch(self, layout: StoreLayout, hashed: str = "{}") -> None:
         """Ask for the slot of a row ahead, and for the record of one half as far ahead, unless all
-        slots are near anyway."""
+        slots are near anyway. hashed: the hash under which a record lies, by that of its key."""
         if not self.made.uses_hashes:
             return
-        writer, p, half = self.writer, layout.prefix, PREFETCH_AHEAD // 2
+        writer, p = self.writer, layout.prefix
+        far, half = (
+            hashed.format(f"hashes[place + {n}]") for n in (PREFETCH_AHEAD, PREFETCH_AHEAD // 2)
+        )
         with writer.block(f"if {p}_mask >= {NEAR_SLOTS} and place + {PREFETCH_AHEAD} < selected:"):
-            writer.line(f"prefetch_slot({p}_index, {p}_mask, hashes[place + {PREFETCH_AHEAD}])")
-            where, size = located(layout), size_name(layout)
-            writer.line(f"prefetch_entry({where}, hashes[place + {half}], {size})")
+            writer.line(f"prefetch_slot({p}_index, {p}_mask, {far})")
+            writer.line(f"prefetch_entry({located(layout)}, {half}, {size_name(layout)})")
 
     def find_or_insert(
         self, scope: Scope, key: Sequence[str], layout: StoreLayout

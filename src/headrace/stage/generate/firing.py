@@ -21,6 +21,8 @@ from .layouts import window_layout
 from .stores import call_arguments, entry_code, size_name
 from .writer import Value, Writer
 
+NUMBER = "pairs[2 * (task.ordered + {}) + 1]"  # of the record that is so far in the order
+
 
 def advance_text(node: Windowed, resources: Resources) -> str:
     """advance(task): give out the windows that are due."""
@@ -85,11 +87,9 @@ class Advance:
                 self._bring_together()
             self.sort("store")
             writer.line("pairs = i64s(task.order)")
-            with writer.block("while task.place < store.count:"):
+            with writer.block("while task.place < task.sorted:"):
                 self.leave_if_full()
-                number = writer.let("pairs[2 * (task.ordered + task.place) + 1]", "m")
-                writer.line(f"entry = {self.entry('store', number)}")
-                self._ask_ahead("pairs[2 * (task.ordered + {}) + 1]", "task.place")
+                self.sorted_entry()
                 if again:
                     self._skip_if_known()
                 self.write(self._results("entry", "end"))
@@ -114,7 +114,8 @@ class Advance:
                     writer.line("break")
                 self._ask_ahead("sequence[{}]", "store.given")
                 with writer.block("if behind != 0:"):
-                    self._look_behind()
+                    writer.line("further = Store(behind)")
+                    self.look_across("further", "sequence[{}]", "store.given", "store.count")
                     self._go_over(window)
                 self.leave_if_full()
                 self.write(self._results("entry", "end"))
@@ -161,10 +162,17 @@ class Advance:
         with self.writer.block("if written == room:"):
             self.return_("OUTPUT_FULL")
 
-    def _ask_ahead(self, number: str, place: str) -> None:
+    def sorted_entry(self) -> None:
+        """`entry` is the record at `task.place` of those that are sorted."""
+        writer = self.writer
+        number = writer.let(NUMBER.format("task.place"), "m")
+        writer.line(f"entry = {self.entry('store', number)}")
+        self._ask_ahead(NUMBER, "task.place", "task.sorted")
+
+    def _ask_ahead(self, number: str, place: str, count: str = "store.count") -> None:
         """Records that are given out by key lie anywhere: ask for one that comes soon."""
         ahead = f"{place} + {PREFETCH_AHEAD}"
-        with self.writer.block(f"if {ahead} < store.count:"):
+        with self.writer.block(f"if {ahead} < {count}:"):
             soon = f"entry_address(store, {number.format(ahead)}, {size_name(self.layout)})"
             self.writer.line(f"prefetch({soon})")
 
@@ -175,8 +183,7 @@ class Advance:
             with writer.block(f"if task.order_room < {store}.count:"):
                 writer.line(f"task.needs_order = {store}.count")
                 self.return_("NEED_MEMORY")
-            writer.line("counters = task.order + 4 * task.order_room * WORD_BYTES")
-            writer.line(f"task.ordered = window_sort({store}, task.order, counters)")
+            writer.line(f"window_sort({store}, task)")
 
     def _keep_order(self, window: MergingWindow) -> None:
         """The order of a pane's records, for all watermarks that are to come."""
@@ -246,16 +253,18 @@ class Advance:
             writer.line("task.place = 0")
             writer.line("task.firing += 1")
 
-    def _look_behind(self) -> None:
-        """Ask for the slots and records of the pane behind that are looked at soon."""
+    def look_across(
+        self, other: str, number: str, place: str, count: str, hashed: str = "soon.hash"
+    ) -> None:
+        """Ask for the slots and records of another store that are looked at soon, for the records
+        of this one that come next."""
         writer, far, near = self.writer, PREFETCH_AHEAD // 2, PREFETCH_AHEAD // 4
-        writer.line("further = Store(behind)")
-        with writer.block(f"if store.given + {far} < store.count:"):
-            writer.line(f"soon = {self.entry('store', f'sequence[store.given + {far}]')}")
-            writer.line("prefetch_slot(further.index, further.mask, soon.hash)")
-            writer.line(f"soon = {self.entry('store', f'sequence[store.given + {near}]')}")
-            where = "further.index, further.mask, further.chunks, further.chunk_shift"
-            writer.line(f"prefetch_entry({where}, soon.hash, {size_name(self.layout)})")
+        with writer.block(f"if {place} + {far} < {count}:"):
+            writer.line(f"soon = {self.entry('store', number.format(f'{place} + {far}'))}")
+            writer.line(f"prefetch_slot({other}.index, {other}.mask, {hashed})")
+            writer.line(f"soon = {self.entry('store', number.format(f'{place} + {near}'))}")
+            where = ", ".join(f"{other}.{k}" for k in ("index", "mask", "chunks", "chunk_shift"))
+            writer.line(f"prefetch_entry({where}, {hashed}, {size_name(self.layout)})")
 
     def _go_over(self, window: MergingWindow) -> None:
         """A record whose window goes on in the pane behind becomes part of the record there."""

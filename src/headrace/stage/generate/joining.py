@@ -15,7 +15,7 @@ from headrace.plan.windows.interval import Interval
 
 from .context import Context
 from .expressions import Resources, Scope
-from .firing import Advance
+from .firing import NUMBER, Advance
 from .layouts import AT, COLUMN, PARTNERS, window_layout
 from .stores import assign, call_arguments, entry_code, keep
 from .values import hash_code, nothing
@@ -28,6 +28,7 @@ def enter_row(context: Context, scope: Scope, node: WindowJoin) -> None:
     writer, layout = context.writer, window_layout(node)
     open_pane(context, node, scope.column(PANE).word)
     row = EnteringRow(context, scope, node)
+    row.prefetch()
     first = writer.let(row.found("window_find", "0"), "m")
     writer.line("partners = 0")
     with writer.block(f"if {first} >= 0:"):
@@ -50,6 +51,11 @@ class EnteringRow:
         self._keys = [scope.column(name) for name in node.key]
         self._hash = writer.let("hashes[place]" if hashed else hash_code(self._keys), "h")
         self._side = Value(bool_, (writer.let(scope.column(SIDE).word),))
+
+    def prefetch(self) -> None:
+        """Ask for the first records of rows ahead, which are mostly of the same side."""
+        hashed = f"spread_hash({{}}, int({self._side.word}), 0)"
+        self._context.prefetch(window_layout(self._node), hashed)
 
     def found(self, call: str, number: str) -> str:
         """Code that finds or inserts the record of this key and side with a number."""
@@ -76,6 +82,13 @@ class EnteringRow:
             keep(writer, kept, layout.value(f"{COLUMN}{k}", entry), "Heap(store.heap)")
         context.note_change(entry, record)
         return entry
+
+
+def unsorted_rows(node: WindowJoin) -> str:
+    """Code that says whether a record `a` is not given out by itself: one on the right that only
+    comes with those on the left."""
+    layout = window_layout(node)
+    return "False" if node.how == "full" else layout.key_values("a")[-layout.spread].word
 
 
 def bytes_of(texts: Sequence[Value]) -> str:
@@ -110,14 +123,16 @@ class Pairs(Advance):
                 writer.line("store = Store(left)")
             self.sort("store")
             writer.line("pairs = i64s(task.order)")
-            with writer.block("while task.place < store.count:"):
+            with writer.block("while task.place < task.sorted:"):
                 self.leave_if_full()
-                number = writer.let("pairs[2 * (task.ordered + task.place) + 1]", "m")
-                writer.line(f"entry = {self.entry('store', number)}")
-                with writer.block(f"if {self.side('entry').word}:"):
-                    self._right_row()
-                with writer.block("else:"):
+                self.sorted_entry()
+                if self.node.how != "full":
                     self._left_row()
+                else:
+                    with writer.block(f"if {self.side('entry').word}:"):
+                        self._right_row()
+                    with writer.block("else:"):
+                        self._left_row()
                 writer.line("task.place += 1")
                 writer.line("task.firing, task.partner, task.matched = 0, 0, 0")
             writer.line("next_window(task)")
@@ -127,12 +142,18 @@ class Pairs(Advance):
         """A row on the left with all its partners, or by itself if it has none."""
         writer, window = self.writer, self.node.window
         valid = self.valid("entry")
+        writer.line("other = Store(due[0])")
+        hashed = "spread_hash(soon.hash, 1, 0)"
+        self.look_across("other", NUMBER, "task.place", "task.sorted", hashed)
         with writer.block(f"while {valid} and task.firing < task.due_count:"):
             writer.line("other = Store(due[task.firing])")
+            writer.line("partners = LAST")  # the first one knows how many there are
             writer.line(f"number = {self.found('other', 'True', 'task.partner')}")
             with writer.block("while number >= 0:"):
-                writer.line("task.partner += 1")
                 writer.line(f"partner = {self.entry('other', 'number')}")
+                with writer.block("if task.partner == 0:"):
+                    writer.line(f"partners = partner.{PARTNERS}")
+                writer.line("task.partner += 1")
                 partners = "True"
                 if isinstance(window, Interval):
                     partners = window.are_partners(f"entry.{AT}", f"partner.{AT}")
@@ -140,6 +161,8 @@ class Pairs(Advance):
                     self.write(self.row("entry", "partner", "entry"))
                     writer.line("task.matched = 1")
                     self.leave_if_full()
+                with writer.block("if task.partner >= partners:"):
+                    writer.line("break")
                 writer.line(f"number = {self.found('other', 'True', 'task.partner')}")
             writer.line("task.partner = 0")
             writer.line("task.firing += 1")
@@ -150,9 +173,6 @@ class Pairs(Advance):
     def _right_row(self) -> None:
         """A row on the right, which is only given where it has no partner."""
         writer = self.writer
-        if self.node.how != "full":
-            writer.line("pass")
-            return
         alone = f"not ({self.valid('entry')}) or {self.found('store', 'False', '0')} < 0"
         with writer.block(f"if {alone}:"):
             self.write(self.row("", "entry", "entry"))

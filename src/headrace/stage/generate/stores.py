@@ -286,10 +286,11 @@ def keep(writer: Writer, given: Value, kept: Value, heap: str = "heap") -> None:
     )
 
 
-def order_text(layout: StoreLayout, leading: str = "") -> str:
-    """order(a, b) -> -1, 0, 1 of two records by key, and prefix(record), which agrees with it.
+def order_text(layout: StoreLayout, leading: str = "", left_out: str = "False") -> str:
+    """order(a, b) -> -1, 0, 1 of two records by key, and prefix(record), which agrees with it;
+    sort(store, task) puts the records of a store into order.
 
-    leading: a value that comes before the key.
+    leading: a value that comes before the key. left_out: which records `a` are not wanted.
     """
     p = layout.prefix
     first = [layout.value(leading, "a")] if leading else []
@@ -317,13 +318,17 @@ def {p}_before(store, pairs, i, j):
 
 
 @compiled
-def {p}_sort(store, address, counters):
-    count = store.count
+def {p}_sort(store, task):
+    address, count = task.order, 0
     pairs = i64s(address)
-    for number in range(count):
-        pairs[2 * number] = {p}_prefix({entry_code(layout, "store", "number")})
-        pairs[2 * number + 1] = number
-    here = sort_by_prefix(address, count, counters)
+    for number in range(store.count):
+        a = {entry_code(layout, "store", "number")}
+        if {left_out}:
+            continue
+        pairs[2 * count] = {p}_prefix(a)
+        pairs[2 * count + 1] = number
+        count += 1
+    here = sort_by_prefix(address, count, address + 4 * task.order_room * WORD_BYTES)
     there = count - here
     start = 0
     while start < count:  # records with the same prefix are compared in full
@@ -333,7 +338,7 @@ def {p}_sort(store, address, counters):
         if end - start > 1:
             {p}_merge(store, address, here + start, there + start, end - start)
         start = end
-    return here
+    task.ordered, task.sorted = here, count
 
 
 @compiled

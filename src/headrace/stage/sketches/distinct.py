@@ -1,13 +1,20 @@
 """A set of values: an open-addressing table of strings, with the bytes of long ones behind it.
 
 A slot is a view (`strings.words`), whose tail is the place of the bytes where they are more than
-a view holds. Numbers are strings of eight bytes.
+a view holds. Numbers are strings of eight bytes. In a large set a value waits, in a ring in front
+of the slots, while its slot is prefetched: it enters when some others have come.
 """
 
 from __future__ import annotations
 
 from headrace.stage.memory.arithmetic import float_bits
-from headrace.stage.memory.instructions import clear_bytes, copy_bytes, shift_right, signed
+from headrace.stage.memory.instructions import (
+    clear_bytes,
+    copy_bytes,
+    prefetch,
+    shift_right,
+    signed,
+)
 from headrace.stage.memory.records import compiled, i64, record
 from headrace.stage.strings.hashing import hash_words
 from headrace.stage.strings.heap import take
@@ -16,11 +23,13 @@ from headrace.stage.strings.words import LENGTH_MASK, SHORT, View, equal_words, 
 FIRST_SLOTS = 4
 FULL = 2  # slots for each value, at least
 NAN_WORD = -1  # as for hashes
+AHEAD = 16  # values that wait, a power of two
+LARGE = 1 << 12  # slots of a set from which on they do
 
 
 @record
 class Distinct:
-    """The head of a set; slots and bytes follow."""
+    """The head of a set; the ring of a large one, slots and bytes follow."""
 
     label: i64  # never changes
     count: i64  # values in slots
@@ -28,6 +37,8 @@ class Distinct:
     used: i64  # bytes of long strings,
     room: i64  # and how many there may be
     has_empty: i64  # the empty string, which looks like a free slot
+    came: i64  # values that have come to the ring,
+    went: i64  # and gone on
 
 
 HEADER, SLOT, WORD = Distinct.size, View.size, i64.size
@@ -59,6 +70,7 @@ def distinct_count(head, tail):
     if head == 0:
         return 0
     made = Distinct(tail)
+    _enter_waiting(made)
     return made.count + made.has_empty
 
 
@@ -68,10 +80,16 @@ def distinct_room(head, tail, values, long_bytes):
     if head == 0:
         return _size(_slots_for(values), long_bytes)
     made = Distinct(tail)
-    enough = FULL * (made.count + values) <= made.slots
-    if enough and made.used + long_bytes <= made.room:
+    count = _most(made) + values
+    if FULL * count <= made.slots and made.used + long_bytes <= made.room:
         return 0
-    return _size(_slots_for(made.count + values), _bytes_for(made.used + long_bytes))
+    return _size(_slots_for(count), _bytes_for(made.used + long_bytes))
+
+
+@compiled
+def _most(made):
+    """How many values are in slots, or may come there."""
+    return made.count + made.came - made.went
 
 
 @compiled
@@ -89,7 +107,17 @@ def _bytes_for(used):
 
 @compiled
 def _size(slots, room):
-    return HEADER + slots * SLOT + room
+    return HEADER + _ring_size(slots) + slots * SLOT + room
+
+
+@compiled
+def _ring_size(slots):
+    return AHEAD * SLOT if slots >= LARGE else 0
+
+
+@compiled
+def _slots(made):
+    return views(made.address + HEADER + _ring_size(made.slots))
 
 
 @compiled
@@ -105,7 +133,7 @@ def _roomy(head, tail, values, long_bytes, heap):
         made.slots, made.room = _slots_for(values), long_bytes
     else:
         old = Distinct(tail)
-        made.slots = _slots_for(old.count + values)
+        made.slots = _slots_for(_most(old) + values)
         made.room = _bytes_for(old.used + long_bytes)
         _enter_all(made, old)
     return make_words(address, size)
@@ -116,7 +144,7 @@ def _text_at(made, view):
     """The tail of the string in a slot."""
     if view.head & LENGTH_MASK <= SHORT:
         return view.tail
-    return made.address + HEADER + made.slots * SLOT + view.tail
+    return _slots(made)[made.slots].address + view.tail
 
 
 @compiled
@@ -125,7 +153,7 @@ def _enter(made, head, tail):
     if head == 0:
         made.has_empty = 1
         return
-    slots = views(made.address + HEADER)
+    slots = _slots(made)
     at = hash_words(head, tail) & (made.slots - 1)
     while slots[at].head != 0:
         if equal_words(head, tail, slots[at].head, _text_at(made, slots[at])):
@@ -141,11 +169,43 @@ def _enter(made, head, tail):
 
 
 @compiled
+def _come(made, head, tail):
+    """Put a value in now, or soon."""
+    if made.slots < LARGE or head == 0 or head & LENGTH_MASK > SHORT:
+        _enter(made, head, tail)
+        return
+    if made.came - made.went == AHEAD:
+        _enter_next(made)
+    waiting = views(made.address + HEADER)[made.came & (AHEAD - 1)]
+    waiting.head, waiting.tail = head, tail
+    made.came += 1
+    prefetch(_slots(made)[hash_words(head, tail) & (made.slots - 1)].address)
+
+
+@compiled
+def _enter_next(made):
+    """Let the value in that has waited longest."""
+    waiting = views(made.address + HEADER)[made.went & (AHEAD - 1)]
+    made.went += 1
+    _enter(made, waiting.head, waiting.tail)
+
+
+@compiled
+def _enter_waiting(made):
+    """Let all values in that wait."""
+    while made.went < made.came:
+        _enter_next(made)
+
+
+@compiled
 def _enter_all(made, other):
-    slots = views(other.address + HEADER)
+    slots, ring = _slots(other), views(other.address + HEADER)
     for at in range(other.slots):
         if slots[at].head != 0:
-            _enter(made, slots[at].head, _text_at(other, slots[at]))
+            _come(made, slots[at].head, _text_at(other, slots[at]))
+    for number in range(other.went, other.came):
+        waiting = ring[number & (AHEAD - 1)]
+        _come(made, waiting.head, waiting.tail)
     if other.has_empty != 0:
         made.has_empty = 1
 
@@ -163,7 +223,7 @@ def distinct_add(head, tail, value_head, value_tail, long_bytes, heap):
     3
     """
     head, tail = _roomy(head, tail, 1, long_bytes, heap)
-    _enter(Distinct(tail), value_head, value_tail)
+    _come(Distinct(tail), value_head, value_tail)
     return head, tail
 
 
@@ -173,7 +233,7 @@ def distinct_merge_room(head, tail, other_head, other_tail):
     if other_head == 0:
         return 0
     other = Distinct(other_tail)
-    return distinct_room(head, tail, other.count, other.used)
+    return distinct_room(head, tail, _most(other), other.used)
 
 
 @compiled
@@ -182,6 +242,6 @@ def distinct_merge(head, tail, other_head, other_tail, heap):
     if other_head == 0:
         return head, tail
     other = Distinct(other_tail)
-    head, tail = _roomy(head, tail, other.count, other.used, heap)
+    head, tail = _roomy(head, tail, _most(other), other.used, heap)
     _enter_all(Distinct(tail), other)
     return head, tail
