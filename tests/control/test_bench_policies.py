@@ -7,6 +7,7 @@ import pytest
 from headrace.bench import policies
 from headrace.bench.node import classes as node_classes
 from headrace.bench.node import policies as node_policies
+from headrace.bench.node import steps as node_steps
 from headrace.bench.report import Bench
 from headrace.cli import main
 from headrace.control.policies import POLICIES
@@ -62,6 +63,19 @@ def test_queries_of_two_classes(capsys, monkeypatch):
     said = json.loads(capsys.readouterr().out)
     assert said["correct"] and set(said["high_ms"]) == {"dedicated", "multi_class"}
     assert 0 < said["overhead"] < 1
+
+
+@pytest.mark.compiled
+def test_steps(capsys, monkeypatch):
+    """In the smallest size: all rows come, and each change is reported."""
+    monkeypatch.setattr(node_steps, "QUERIES", 2)
+    assert main(["bench", "policies", "--quick", "--only", "steps", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["correct"] and said["unit"] == "s"
+    assert {kind: len(found) for kind, found in said["seconds_behind"].items()} == {
+        "rate": 3,
+        "selectivity": 3,
+    }
 
 
 def test_results_of_mixed_queries_are_checked():
