@@ -224,15 +224,15 @@ class _Options:
         self._given = honoured(engine, **given)
         _check_capacity(capacity)
         if "workers" in self._given:
-            asked = self._given["workers"]
-            self._given |= chosen_workers(asked)
+            self._given |= chosen_workers(self._given["workers"])
             self._given["memory"] = chosen_bytes(self._given["memory"])
         if "idle" in self._given:
             self._given["idle"] = idle_microseconds(self._given["idle"])
         if "policy" in self._given:
             self._given["policy"] = chosen_policy(self._given["policy"])
-            chosen = chosen_scheduler(self._given["scheduler"], self._given["policy"], asked)
-            self._given["scheduler"] = chosen
+            chosen = self._given["policy"]
+            named = chosen_scheduler(self._given["scheduler"], chosen, given["workers"])
+            self._given["scheduler"] = named
         if "gate" in self._given:
             self._given["gate"] = chosen_gate(self._given["gate"], self._given["priority"])
         if "priority" in self._given:

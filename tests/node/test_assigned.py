@@ -22,6 +22,7 @@ from headrace.node.schedulers.assigned import (
     NOBODY,
     PATIENCE,
     Assigned,
+    are_here,
     await_all,
     give_back,
     is_at_meeting,
@@ -216,6 +217,24 @@ def test_who_does_not_come_is_counted_out():
     assert not interpreted(await_all)(record, time.monotonic_ns() + 1)  # 1 is in a long run
     interpreted(give_back)(asked.turns[1].address)  # it is suspended
     assert interpreted(await_all)(record, time.monotonic_ns() + PATIENCE)
+
+
+def test_who_is_still_away_is_not_waited_for_again():
+    asked = Asked()
+    record, here = asked.scheduler._record, interpreted(are_here)
+    asked.next(0)
+    asked.next(1)
+    asked.plan([0], [0])  # 1 is in a long run, and does not come
+    asked.next(0)
+    record.meeting = record.epoch
+    asked.next(0)
+    assert here(record)
+    asked.plan([0], [0])
+    asked.next(0)
+    asked.next(1)  # it is back
+    record.meeting = record.epoch
+    asked.next(0)
+    assert not here(record)
 
 
 # ---- all interleavings ---------------------------------------------------------------------

@@ -21,6 +21,7 @@ from headrace.node.schedulers.free_list import (
     on_ready,
     push_back,
     take,
+    take_out,
 )
 from headrace.node.schedulers.hooks import AGAIN, ARRIVED, Turn
 from headrace.node.unit import AGAIN as GOES_ON
@@ -221,8 +222,8 @@ def test_two_workers_look_for_one_unit(explored):
 
 def test_a_unit_that_is_not_pushed_back_is_found(found):
     """Where stores are seen at once, who offers it pushes it; else it may be lost."""
-    bug = planted(find_work, "        push_back(record, unit)\n", "")
-    assert set(found(*looks(workers=1, find_work=bug))) == {"tso", "weak"}
+    bug = planted(take_out, "        push_back(record, unit)\n", "        pass\n")
+    assert set(found(*looks(workers=1, take_out=bug))) == {"tso", "weak"}
 
 
 def test_taking_without_an_update_is_found(found):

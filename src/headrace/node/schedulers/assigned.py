@@ -12,8 +12,8 @@ What differs. The last worker that comes, Haren's t*, would read features and as
 the control thread does (`steering`), before the meeting, since policies are Python, which takes a
 while to answer. It asks for all operators at once, so lists come ranked, and each worker only picks
 its own. Nobody waits without end: who does not come to a meeting soon, because it is inside Python
-or a row takes long, is counted out. That an operator never runs twice at a time does not hang on it
-(`claims`).
+or a row takes long, is counted out until it comes back. That an operator never runs twice at a time
+does not hang on it (`claims`).
 
 Units that no plan knows yet, since their query is new, or any more, are run by whoever has nothing
 of its own: as in `free_list`, a queue has all units. (Haren gives them to threads at random, §5.)
@@ -33,12 +33,12 @@ from headrace.node.free_list import NO_UNIT, FreeList, length, new_free_list, pi
 from headrace.node.parking import Lot, leave, park, prepare, wake_all, wake_one
 from headrace.node.schedulers.free_list import (
     AT_ONCE,
-    OUT,
     Standing,
     find_work,
     offer,
     push_back,
     take,
+    take_out,
 )
 from headrace.node.schedulers.hooks import Desk, Turn, has_seat
 from headrace.node.schedulers.priority import ranks_and_limits
@@ -81,8 +81,8 @@ class Seat:
 
     met: i64 = line()  # the epoch whose meeting it has come to
     away: i64  # it is suspended: meetings do without
-    epoch: i64 = line()  # of its list
-    plan: i64  # address
+    epoch: i64  # of its list
+    plan: i64 = line()  # address
     count: i64
     list: i64  # fixed: address of its units by priority, the paper's 𝔸
     place: i64  # of the next one
@@ -227,15 +227,17 @@ def await_all(record, until):
 
 @compiled
 def are_here(record):
-    """Has everybody come who is not away? Nobody does when all are to stop."""
+    """Has everybody come who is not away? Who has not come back since the last meeting is still in
+    the run, or in Python, that kept it from coming then. When all are to stop nobody comes."""
     seats = Seat(record.seats)
     stop = load_sc(Desk(record.desk), "stop")
     if stop != 0:
         return True
     for number in range(record.workers):
-        met = load_sc(seats[number], "met")
-        away = load_sc(seats[number], "away")
-        if met != record.epoch and away == 0:
+        seat = seats[number]
+        met, away = load_sc(seat, "met"), load_sc(seat, "away")
+        known = load_sc(seat, "epoch")
+        if known == record.epoch and met != record.epoch and away == 0:
             return False
     return True
 
@@ -259,7 +261,8 @@ def is_at_meeting(record, seat, epoch):
 def leave_meeting(record, seat, worker, epoch):
     """A plan is in force: make the own list of it (algorithm 2, lines 7 to 9)."""
     plan = Plan(load_acquire(record, "plan"))
-    seat.epoch, seat.plan, seat.count = epoch, plan.address, 0
+    seat.plan, seat.count = plan.address, 0
+    store_sc(seat, "epoch", epoch)  # before it looks for the next meeting
     for k in range(plan.count):
         unit = i64s(plan.order)[k]
         if i64s(plan.threads)[unit] == worker:
@@ -320,11 +323,9 @@ def unknown_unit(record):
         if load_relaxed(i64s(plan.threads), unit) != NOBODY:
             put(queue, unit)
             continue
-        store_sc(Standing(record.standings)[unit], "place", OUT)
-        taken = take(record, unit)
+        taken = take_out(record, unit)
         if taken:
             return unit
-        push_back(record, unit)
     return NO_UNIT
 
 

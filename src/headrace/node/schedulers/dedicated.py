@@ -13,6 +13,7 @@ from headrace.node.free_list import NO_UNIT
 from headrace.node.parking import Lot, wake_one
 from headrace.node.schedulers.free_list import AT_ONCE, Standing, take
 from headrace.node.schedulers.hooks import Turn
+from headrace.node.schedulers.near import on_done
 from headrace.node.unit import SOURCE, Unit
 from headrace.stage.memory.atomics import load_sc, store_sc
 from headrace.stage.memory.records import compiled, i64, line, record
@@ -93,12 +94,6 @@ def next_task(address):
     # those of sources look at the clock; all would be woken by it else
     turn.nap = NAP if Unit(turn.units)[turn.worker].kind == SOURCE else -NAP
     return NO_UNIT
-
-
-@compiled
-def on_done(address):
-    """See hooks."""
-    return 0
 
 
 @compiled

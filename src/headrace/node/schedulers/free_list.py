@@ -134,6 +134,17 @@ def take(record, unit):
 
 
 @compiled
+def take_out(record, unit):
+    """Take a unit that was popped, or push it back."""
+    # OUT before it is taken: who offers it again meanwhile pushes it, or we do
+    store_release(Standing(record.standings)[unit], "place", OUT)
+    taken = take(record, unit)
+    if not taken:
+        push_back(record, unit)
+    return taken
+
+
+@compiled
 def find_work(record):
     """Fig. 5, findWorkNonBlocking: once around the queue, or until another worker was faster.
 
@@ -145,12 +156,9 @@ def find_work(record):
         unit = pick(queue)
         if unit == NO_UNIT:
             return NO_UNIT
-        # OUT before it is taken: who offers it again meanwhile pushes it, or we do
-        store_release(Standing(record.standings)[unit], "place", OUT)
-        taken = take(record, unit)
+        taken = take_out(record, unit)
         if taken:
             return unit
-        push_back(record, unit)
     return NO_UNIT
 
 
