@@ -4,11 +4,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.naive import naive, rows_of
+from tests.node.fed import reached
 from tests.running import assert_same
 from tests.spark import pipelines
 
 import headrace as hr
 from headrace import col
+
+SECONDS = 240.0
 
 
 def run_on_spark(outputs, session, **options):
@@ -123,11 +126,13 @@ def test_endless_source_stops(session, tmp_path):
     seen = []
     for _ in range(2):
         out = source.key_by("index").process(_once, state={"n": 0}, output="n").write.collect()
-        job = run_on_spark([out], session, seconds=4, checkpoint=checkpoint, shards=1)
-        assert job.status == "stopped"
+        options = {"compiled": False, "batch_rows": 400, "checkpoint": checkpoint, "shards": 1}
+        job = hr.start(out, engine="spark", session=session, **options)
+        assert reached(lambda job=job: job.progress().rows_out >= 200, SECONDS)
+        assert job.stop(timeout=SECONDS) and job.status == "stopped"
         seen.extend(out.result()["index"].to_pylist())
     assert sorted(seen) == list(range(len(seen)))
-    assert len(seen) >= 200
+    assert len(seen) >= 400
 
 
 def _once(state, index):
