@@ -18,6 +18,7 @@ VALUES = {
     "reorder": "lock",
     "scheduler": "free_list",
     "transport": "queues",
+    "deadline": "50ms",
     "master": "local[1]",
     "session": object(),
     "checkpoint": "somewhere",
@@ -52,7 +53,8 @@ def test_what_an_engine_does_not_honour_is_refused(begin, engine, name):
 @pytest.mark.parametrize("name", [name for name in OPTIONS if "node" in OPTIONS[name].engines])
 def test_what_the_node_engine_honours(begin, name):
     collected = output()
-    ran = begin(collected, engine="node", compiled=False, **{name: VALUES[name]})
+    given = {name: VALUES[name]} | ({"policy": "fcfs"} if name == "deadline" else {})
+    ran = begin(collected, engine="node", compiled=False, **given)
     assert ran.await_termination(60) and ran.status == "finished"
     assert collected.result()["n"].to_pylist() == [1, 2]
 
@@ -142,6 +144,18 @@ def test_what_is_no_transport(given, said):
 def test_nobody_would_look_at_a_priority():
     with pytest.raises(hr.HeadraceError, match=r"priority=1: .* asks no policy.*\n  fix: leave"):
         hr.run(output(), engine="node", scheduler="near", priority="high")
+
+
+@pytest.mark.parametrize(
+    ("deadline", "said"),
+    [
+        ("soon", "deadline='soon': this is not a duration"),
+        ("2s", "deadline=2s: there is no policy"),
+    ],
+)
+def test_a_deadline_that_nobody_could_meet(deadline, said):
+    with pytest.raises(hr.HeadraceError, match=said + r".*\n  fix: give"):
+        hr.run(output(), engine="node", deadline=deadline)
 
 
 def test_explain_refuses_them_too():

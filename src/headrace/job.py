@@ -34,6 +34,7 @@ from .options import (
     chosen_workers,
     honoured,
     idle_microseconds,
+    microseconds,
 )
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
@@ -142,6 +143,7 @@ def run(
     reorder: str | None = None,
     scheduler: str | None = None,
     transport: str | None = None,
+    deadline: Any = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -192,6 +194,8 @@ def run(
             (docs/scheduling.md).
         transport: On the node engine, how rows travel between operators: in "blocks", or, to
             compare with, one by one in "queues" (Enjima §4).
+        deadline: On the node engine, what policies are told about the query, too: a time such as
+            "50ms" that a row may take (`features.deadline`).
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
@@ -199,7 +203,7 @@ def run(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
-        scheduler=scheduler, transport=transport,
+        scheduler=scheduler, transport=transport, deadline=deadline,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     try:
@@ -240,6 +244,8 @@ class _Options:
         if "reorder" in self._given:
             self._given["reorder"] = chosen_reorder(self._given["reorder"])
             self._given["transport"] = chosen_transport(self._given["transport"], capacity)
+        if self._given.get("deadline") is not None:
+            self._given["deadline"] = microseconds("deadline", self._given["deadline"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
     def execution(self, made: Plan) -> Execution:
@@ -294,6 +300,7 @@ def start(
     reorder: str | None = None,
     scheduler: str | None = None,
     transport: str | None = None,
+    deadline: Any = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -310,7 +317,7 @@ def start(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
-        scheduler=scheduler, transport=transport,
+        scheduler=scheduler, transport=transport, deadline=deadline,
     )  # fmt: skip
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
     if options.engine == "spark":
@@ -442,6 +449,7 @@ class Engine:
         ordering: str | None = None,
         reorder: str | None = None,
         transport: str | None = None,
+        deadline: Any = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
@@ -457,6 +465,7 @@ class Engine:
             chosen_priority(priority),
             chosen_reorder(reorder),
             chosen_transport(transport, capacity),
+            None if deadline is None else microseconds("deadline", deadline),
         )
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed

@@ -50,6 +50,7 @@ _BATCHES = "there are no micro-batches here; capacity= says how many rows a bloc
 _TRIGGER = "rows are worked on as they come here; leave it out"
 _POLICY = 'engine="node" takes policies'
 _REORDER = 'no two workers share an operator here; engine="node" knows reorder='
+_DEADLINE = 'a gate ranks micro-batches, which have none; engine="node" has deadline='
 _TRANSPORT = 'rows travel in blocks here; engine="node" knows transport='
 _NO_SPARK = 'there is no Spark here; leave it out, or use engine="spark"'
 
@@ -76,6 +77,7 @@ OPTIONS = {
         ("spark",),
         {"node": "an hr.Engine is shared here: engine.submit(...)", "thread": _NO_SPARK},
     ),
+    "deadline": Option(("node",), {"thread": _POLICY, "spark": _DEADLINE}),
     "scheduler": Option(
         ("node",),
         {

@@ -215,7 +215,7 @@ def test_features_of_an_engine():
     twice = kept.flat_map(twice_each, output={"m": int}, name="twice")
     output = twice.write.null(name="out")
     with engine_of(noting) as engine:
-        job = engine.submit(output, fuse="none", priority=2, capacity=128)
+        job = engine.submit(output, fuse="none", priority=2, capacity=128, deadline="2s")
         await_that(lambda: job.progress().rows_out > 3000)
         await_that(lambda: named(noting.last())["numbers"]["rate"] > 0)
         found = named(noting.last())
@@ -229,7 +229,7 @@ def test_features_of_an_engine():
         assert 0 <= values["now"] - values["last_scheduled"] < SECONDS
         assert values["pending"] >= 0 and values["output_room"] >= 0
         assert values["head_time"] >= values["now"] - SECONDS
-        assert values["user_priority"] == values["query_class"] == 2
+        assert values["user_priority"] == values["query_class"] == values["deadline"] == 2
     assert found["kept"]["parallelism"] == 2 and found["out"]["parallelism"] == 1
     assert found["out"]["output_room"] > 1e9
 

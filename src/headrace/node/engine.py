@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,11 +178,6 @@ class NodeEngine:
 
         `scheduler` has `hooks` and `memory`, as `Near` has.
         """
-        if self._dedicated is not None:
-            raise EngineError(
-                "every unit has a thread of its own here, and no other scheduler can have them\n"
-                '  fix: make an engine without scheduler="dedicated"'
-            )
         with self._swapping:
             with self._lock, self.hosts.engine_entered():
                 self.check()
@@ -220,6 +216,11 @@ class NodeEngine:
 
     def use_policy(self, policy: Policy) -> None:
         """Let a policy say who comes first, while all workers run (see `steering`)."""
+        if self._dedicated is not None:
+            raise EngineError(
+                "every unit has a thread of its own here, and no other scheduler can have them\n"
+                '  fix: make an engine without scheduler="dedicated"'
+            )
         with self._choosing:
             self.check()
             if self._steering is not None and self._steering.error is None:
@@ -358,18 +359,25 @@ class NodeEngine:
         priority: float | None = None,
         reorder: str = "non-blocking",
         transport: str = "blocks",
+        deadline: int | None = None,
     ) -> Query:
-        """A query for this engine; it begins when it is run. idle: in µs."""
+        """A query for this engine; it begins when it is run. idle, deadline: in µs."""
         self.check()
         if priority is not None and self._named is not None:
             raise EngineError(
                 f"priority={priority:g}: the scheduler {self._named!r} asks no policy, and so "
                 "nobody looks at priorities\n  fix: leave out scheduler=, or give a policy"
             )
+        if deadline is not None and self._steering is None:
+            raise EngineError(
+                f"deadline={deadline / 1e6:g}s: there is no policy that could look at it\n"
+                "  fix: give one that reads features.deadline (docs/scheduling.md)"
+            )
         patience = None if idle is None else max(1, 1000 * idle)
         locks, queues = reorder == "lock", transport == "queues"
         rows = 1 if queues else capacity
-        return Query(self, plan, rows, budget, patience, priority, locks, queues)
+        seconds = inf if deadline is None else deadline / 1e6
+        return Query(self, plan, rows, budget, patience, priority, locks, queues, seconds)
 
     def refuse(self) -> None:
         """Take no more queries."""

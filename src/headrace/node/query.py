@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from headrace.connect.delivery import Delivery
@@ -72,13 +73,15 @@ class Query:
         priority: float | None = None,
         locks: bool = False,
         queues: bool = False,
+        deadline: float = inf,
     ) -> None:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
         that brings nothing. priority: for policies; more is first. locks: who sends rows that
-        several workers give has a lock. queues: rows travel one by one, and `capacity` is 1."""
+        several workers give has a lock. queues: rows travel one by one, and `capacity` is 1.
+        deadline: for policies, too; seconds that a row may take."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
         self.priority, self.scheduling = priority, engine.scheduling
-        self._locks, self._queues = locks, queues
+        self._locks, self._queues, self._deadline = locks, queues, deadline
         self._mode: Mode = engine.mode
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
@@ -147,7 +150,9 @@ class Query:
         from .features import Scheduled
 
         units, capacity = self.operators.values(), self._graph.capacity
-        return Scheduled(next(_NUMBERS), units, self.priority or 0, self._latency, capacity)
+        return Scheduled(
+            next(_NUMBERS), units, self.priority or 0, self._latency, capacity, self._deadline
+        )
 
     def _start(self, turn: Callable[[], bool]) -> None:
         """Compile, build, and begin to read, unless `turn` raises meanwhile."""
