@@ -10,7 +10,7 @@ from tests.node.explore import planted
 from headrace.node.claims import UnitState
 from headrace.node.free_list import NO_UNIT, put
 from headrace.node.mode import Mode
-from headrace.node.schedulers.hooks import EngineRecord, Hooks, Worker, ready
+from headrace.node.schedulers.hooks import EngineRecord, Worker, ready
 from headrace.node.schedulers.near import Near
 from headrace.node.unit import AGAIN, STARVED, Run, Unit
 from headrace.node.worker import LONGEST_SLEEP, stop_all, work_on
@@ -138,12 +138,8 @@ class SmallEngine:
         self.work, self.send = self.mode.of(work_on), self.mode.of(send)
 
     def new_hooks(self, scheduler):
-        hooks = Hooks.allocate()
+        hooks = self.mode.hooks_of(scheduler)
         self.kept += [scheduler, hooks]
-        hooks.scheduler = scheduler.memory
-        hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
-            self.mode.address(hook) for hook in scheduler.hooks
-        )
         return hooks
 
     def new_worker(self, number):

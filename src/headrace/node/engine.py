@@ -16,14 +16,12 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from math import inf
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.plan.errors import HeadraceError
 from headrace.plan.planner import Plan
 
 from .allocator import Allocator
@@ -38,10 +36,12 @@ from .memory import BlockPool, Memory
 from .mode import Mode
 from .pool import Pool
 from .query import Query
+from .refusals import EngineError, check_told, check_units, refuse_forked, refuse_policies
 from .schedulers.dedicated import Dedicated
 from .schedulers.free_list import FreeUnits
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
+from .threads import daemon
 from .unit import HOST, HOSTED, SOURCE, QueryRecord, Run, Unit
 
 if TYPE_CHECKING:
@@ -58,10 +58,6 @@ WITHOUT_POLICY: dict[str | None, Any] = {"near": Near, "manual": Near, "free_lis
 CONTROL = -1  # the number of the control thread; those of host threads are below
 CLOSE_SECONDS = 0.4  # that `close` waits for threads, in all; most end at once
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
-
-
-class EngineError(HeadraceError):
-    """The engine cannot do what it is asked for."""
 
 
 def _mode(compiled: bool) -> Mode:
@@ -123,8 +119,8 @@ class NodeEngine:
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
         self._timed_numbers: set[int] = set()  # of units that may want to be woken
-        first = range(self.workers if self._dedicated is None else 0)
-        self._workers = [self._worker(number) for number in first]
+        first = self.workers if self._dedicated is None else 0
+        self._workers = [self._worker(number) for number in range(first)]
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
@@ -151,13 +147,9 @@ class NodeEngine:
 
     def _hooks(self, scheduler: Any) -> int:
         """A set of hooks, which stays where it is."""
-        hooks = Hooks.allocate()
+        hooks = self.mode.hooks_of(scheduler)
         self._past.append((scheduler, hooks))
-        hooks.scheduler = scheduler.memory
-        hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
-            self.mode.address(hook) for hook in scheduler.hooks
-        )
-        return hooks.address
+        return int(hooks.address)
 
     def _worker(self, number: int) -> Any:
         made = Worker.allocate()
@@ -217,53 +209,25 @@ class NodeEngine:
     def use_policy(self, policy: Policy) -> None:
         """Let a policy say who comes first, while all workers run (see `steering`)."""
         if self._dedicated is not None:
-            raise EngineError(
-                "every unit has a thread of its own here, and no other scheduler can have them\n"
-                '  fix: make an engine without scheduler="dedicated"'
-            )
+            refuse_policies()
         with self._choosing:
             self.check()
             if self._steering is not None and self._steering.error is None:
                 self._steering.swap(policy)
                 return
-            scheduler, steering = self._new_steering(policy)
+            from .steered import steer
+
+            scheduler, steering, self._looks = steer(self, self._record, policy, self._assigns)
             self.use(scheduler)
             with self._telling:
                 self._steering, self._named = steering, None
             self._tell_steering()
 
-    def _new_steering(self, policy: Policy) -> tuple[Any, Steering]:
-        """A scheduler, and the control thread that tells it the order."""
-        from .features import NodeFeatures, look_at
-        from .schedulers.assigned import Assigned
-        from .schedulers.priority import Priority
-        from .steering import Steering
-
-        @contextmanager
-        def calling() -> Iterator[Callable[[Any], Any]]:
-            with self.hosts.engine_entered():
-                yield self.mode.of
-
-        def give_up() -> None:
-            with self._choosing, suppress(EngineError):  # it may be closed
-                if self._steering is steering:
-                    self.use(Near(MOST_UNITS, self.workers))
-
-        sizes = MOST_UNITS, self.workers
-        scheduler: Any
-        if self._assigns:
-            scheduler = Assigned(*sizes, self._record.workers, calling, lambda: self.active)
-        else:
-            scheduler = Priority(*sizes)
-        self._looks = (look_at, *scheduler.called)
-        if self.mode.is_compiled:
-            for function in self._looks:
-                function.load(int)
-        tables = self.table.address, self._states.address
-        steering = Steering(
-            policy, scheduler, lambda queries: NodeFeatures(queries, *tables), calling, give_up
-        )
-        return scheduler, steering
+    def give_up(self, steering: Steering) -> None:
+        """A policy cannot be used: go on without."""
+        with self._choosing, suppress(EngineError):  # it may be closed
+            if self._steering is steering:
+                self.use(Near(MOST_UNITS, self.workers))
 
     def _tell_steering(self) -> None:
         """Let the policy know which queries there are; nobody looks at others any more."""
@@ -363,21 +327,11 @@ class NodeEngine:
     ) -> Query:
         """A query for this engine; it begins when it is run. idle, deadline: in µs."""
         self.check()
-        if priority is not None and self._named is not None:
-            raise EngineError(
-                f"priority={priority:g}: the scheduler {self._named!r} asks no policy, and so "
-                "nobody looks at priorities\n  fix: leave out scheduler=, or give a policy"
-            )
-        if deadline is not None and self._steering is None:
-            raise EngineError(
-                f"deadline={deadline / 1e6:g}s: there is no policy that could look at it\n"
-                "  fix: give one that reads features.deadline (docs/scheduling.md)"
-            )
+        check_told(self._named, self._steering is not None, priority, deadline)
         patience = None if idle is None else max(1, 1000 * idle)
         locks, queues = reorder == "lock", transport == "queues"
         rows = 1 if queues else capacity
-        seconds = inf if deadline is None else deadline / 1e6
-        return Query(self, plan, rows, budget, patience, priority, locks, queues, seconds)
+        return Query(self, plan, rows, budget, patience, priority, locks, queues, deadline)
 
     def refuse(self) -> None:
         """Take no more queries."""
@@ -387,10 +341,7 @@ class NodeEngine:
     def check(self) -> None:
         """An engine that cannot take a query is an EngineError."""
         if os.getpid() != self._pid:
-            raise EngineError(
-                "this engine belongs to the process that was forked: its threads are not here\n"
-                "  fix: make an engine in the child, or start children with spawn"
-            )
+            refuse_forked()
         if self._closed:
             raise EngineError("the engine is closed\n  fix: make a new one")
 
@@ -398,11 +349,7 @@ class NodeEngine:
         """Numbers for units."""
         with self._lock:
             self.check()
-            if count > len(self._numbers):
-                raise EngineError(
-                    f"the query needs {count} units, and {len(self._numbers)} of {MOST_UNITS} are "
-                    "free\n  fix: run fewer queries at once, or fuse their operators"
-                )
+            check_units(count, len(self._numbers), MOST_UNITS)
             return [self._numbers.pop() for _ in range(count)]
 
     def give_numbers(self, numbers: Iterable[int]) -> None:
@@ -430,10 +377,7 @@ class NodeEngine:
                 if self._elastic is not None:
                     self._elastic.start()
                 if self.mode.compiles and not self.mode.is_compiled:
-                    self._warming = threading.Thread(
-                        target=self._warm, name="headrace-warming", daemon=True
-                    )
-                    self._warming.start()
+                    self._warming = daemon("warming", self._warm)
         if query.priority is not None and self._steering is None:
             from .steering import important_first
 
@@ -505,24 +449,16 @@ class NodeEngine:
     # ---- workers -----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._threads = []
-        for worker in self._workers:
-            self._start_thread(worker)
-
-    def _start_thread(self, worker: Any) -> None:
-        name = f"headrace-{worker.number}"
-        thread = threading.Thread(target=self._work, args=(worker,), name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+        self._threads = [daemon(each.number, self._work, each) for each in self._workers]
 
     def _dedicate(self, query: Query) -> None:
         """A thread for each unit of a query. It stays, for the next unit that has its number."""
         there = {worker.number for worker in self._workers}
         for number, operator in query.operators.items():
             if number not in there and operator.kind not in HOSTED:
-                self._workers.append(self._worker(number))
+                self._workers.append(worker := self._worker(number))
                 if self._threads:
-                    self._start_thread(self._workers[-1])
+                    self._threads.append(daemon(number, self._work, worker))
 
     def _warm(self) -> None:
         """Let the workers go over to the compiled loop, as soon as there is one."""

@@ -24,6 +24,7 @@ from .schedulers.hooks import (
     AWAIT,
     RUN,
     EngineRecord,
+    Hooks,
     Worker,
     adopt,
     list_unit,
@@ -77,6 +78,15 @@ class Mode:
     def address(self, function: Any) -> int:
         """A function of one word, for calls by its address."""
         return address_of(self.of(function))
+
+    def hooks_of(self, scheduler: Any) -> Any:
+        """The Hooks of a scheduler, which has `hooks` and `memory`."""
+        made = Hooks.allocate()
+        made.scheduler = scheduler.memory
+        made.on_ready, made.next_task, made.on_done, made.has_work, made.give_back = (
+            self.address(hook) for hook in scheduler.hooks
+        )
+        return made
 
     def await_hosted(self, worker: Any, ns: int) -> int:
         """Wait for a hosted unit: its number, or NO_UNIT."""

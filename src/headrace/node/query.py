@@ -73,12 +73,12 @@ class Query:
         priority: float | None = None,
         locks: bool = False,
         queues: bool = False,
-        deadline: float = inf,
+        deadline: int | None = None,
     ) -> None:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
         that brings nothing. priority: for policies; more is first. locks: who sends rows that
         several workers give has a lock. queues: rows travel one by one, and `capacity` is 1.
-        deadline: for policies, too; seconds that a row may take."""
+        deadline: for policies, too; µs that a row may take."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
         self.priority, self.scheduling = priority, engine.scheduling
         self._locks, self._queues, self._deadline = locks, queues, deadline
@@ -150,9 +150,9 @@ class Query:
         from .features import Scheduled
 
         units, capacity = self.operators.values(), self._graph.capacity
-        return Scheduled(
-            next(_NUMBERS), units, self.priority or 0, self._latency, capacity, self._deadline
-        )
+        deadline = inf if self._deadline is None else self._deadline / 1e6
+        number, priority = next(_NUMBERS), self.priority or 0
+        return Scheduled(number, units, priority, self._latency, capacity, deadline)
 
     def _start(self, turn: Callable[[], bool]) -> None:
         """Compile, build, and begin to read, unless `turn` raises meanwhile."""
