@@ -19,6 +19,7 @@ VALUES = {
     "scheduler": "free_list",
     "transport": "queues",
     "deadline": "50ms",
+    "partitioning": "hybrid",
     "master": "local[1]",
     "session": object(),
     "checkpoint": "somewhere",

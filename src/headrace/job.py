@@ -26,6 +26,7 @@ from .options import (
     check_spark_orders,
     chosen_bytes,
     chosen_ordering,
+    chosen_partitioning,
     chosen_policy,
     chosen_priority,
     chosen_reorder,
@@ -56,6 +57,7 @@ def planned(
     fuse: str = "auto",
     prune: bool = True,
     ordering: str | None = None,
+    partitioning: str | None = None,
 ) -> Plan:
     """The plan of some outputs, checked."""
     nodes: list[Node] = []
@@ -75,7 +77,13 @@ def planned(
             site=caller_site(),
             fix="hr.run(stream.write.console())",
         )
-    return plan(nodes, fuse=fuse, prune=prune, ordering=chosen_ordering(ordering))
+    return plan(
+        nodes,
+        fuse=fuse,
+        prune=prune,
+        ordering=chosen_ordering(ordering),
+        partitioning=chosen_partitioning(partitioning),
+    )
 
 
 def explain(
@@ -85,6 +93,7 @@ def explain(
     fuse: str = "auto",
     prune: bool = True,
     ordering: str | None = None,
+    partitioning: str | None = None,
 ) -> str:
     """What `run` would do with the same arguments, as text; nothing is started.
 
@@ -94,8 +103,8 @@ def explain(
     ['  writes  sink_1: collect, on the driver; its rows cross: n: int64']
     """
     engine = engine_named(engine)
-    check_options(engine, shards=shards)
-    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
+    check_options(engine, shards=shards, partitioning=partitioning)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
     if engine != "spark":
         return explain_plan(made, owned=engine == "node")
     from .spark import explain_on_spark
@@ -144,6 +153,7 @@ def run(
     scheduler: str | None = None,
     transport: str | None = None,
     deadline: Any = None,
+    partitioning: str | None = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
 
@@ -196,6 +206,9 @@ def run(
             compare with, one by one in "queues" (Enjima §4).
         deadline: On the node engine, what policies are told about the query, too: a time such as
             "50ms" that a row may take (`features.deadline`).
+        partitioning: On the node engine, how workers share the keys of `process`, `running` and the
+            like: each has key groups of its own ("owners"), or takes those that have rows
+            ("hybrid": Ordered, fig. 7), which is for skewed keys and rows that take long.
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
@@ -205,7 +218,8 @@ def run(
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
         scheduler=scheduler, transport=transport, deadline=deadline,
     )  # fmt: skip
-    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
+    check_options(options.engine, partitioning=partitioning)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
     try:
         if options.engine == "spark":
             return options.on_spark(made).finish(seconds, watch)
@@ -301,6 +315,7 @@ def start(
     scheduler: str | None = None,
     transport: str | None = None,
     deadline: Any = None,
+    partitioning: str | None = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
@@ -319,7 +334,8 @@ def start(
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
         scheduler=scheduler, transport=transport, deadline=deadline,
     )  # fmt: skip
-    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
+    check_options(options.engine, partitioning=partitioning)
+    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
     if options.engine == "spark":
         return options.on_spark(made).drive_in_background(seconds, watch)
     return Job(made, options.execution(made), seconds, watch).start()
@@ -413,17 +429,6 @@ class Engine:
         return self._engine.scheduling()
 
     @property
-    def meeting_seconds(self) -> float:
-        """How long workers have met so far, instead of working (`scheduler="assigned"`).
-
-        >>> import headrace as hr
-        >>> with hr.Engine(workers=1) as engine:
-        ...     engine.meeting_seconds
-        0.0
-        """
-        return self._engine.meeting_seconds
-
-    @property
     def is_warm(self) -> bool:
         """Is all machine code there? With an empty cache the workers' loop is interpreted at first,
         for some seconds.
@@ -450,12 +455,15 @@ class Engine:
         reorder: str | None = None,
         transport: str | None = None,
         deadline: Any = None,
+        partitioning: str | None = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
 
         memory: a budget for its blocks and state. The others are those of `run`.
         """
-        made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering)
+        made = planned(
+            outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning
+        )
         _check_capacity(capacity)
         execution = self._engine.query(
             made,

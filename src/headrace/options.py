@@ -18,7 +18,7 @@ from .control.policies import POLICIES, make_policy
 from .plan.durations import parse_duration
 from .plan.errors import HeadraceError
 from .plan.expression_types import ExpressionError
-from .plan.nodes import NONE, ORDERINGS, Sink
+from .plan.nodes import NONE, ORDERINGS, PARTITIONINGS, Sink
 from .plan.planner import Plan
 from .plan.rewrites.orders import ALL, promised, said_order
 
@@ -87,6 +87,9 @@ OPTIONS = {
     ),
     "reorder": Option(("node",), {"thread": _REORDER, "spark": _REORDER}),
     "transport": Option(("node",), {"thread": _TRANSPORT, "spark": _TRANSPORT}),
+    "partitioning": Option(
+        ("node",), {"thread": "there is one owner of keys here", "spark": "keys have shards here"}
+    ),
     "idle": Option(
         ("node", "spark"),
         {"thread": 'windows wait for all channels here; engine="node" knows idle='},
@@ -261,6 +264,20 @@ def chosen_transport(transport: Any, capacity: int | None) -> str:
             "  fix: leave one of them out"
         )
     return transport or TRANSPORTS[0]
+
+
+def chosen_partitioning(partitioning: Any) -> str:
+    """The value of `partitioning=`: one of the schemes; by default the first.
+
+    >>> chosen_partitioning(None), chosen_partitioning("hybrid")
+    ('owners', 'hybrid')
+    """
+    if partitioning is None or partitioning in PARTITIONINGS:
+        return partitioning or PARTITIONINGS[0]
+    raise OptionError(
+        f"partitioning={partitioning!r}: there is no such scheme\n"
+        f"  fix: one of {', '.join(PARTITIONINGS)}"
+    )
 
 
 def chosen_policy(

@@ -15,7 +15,7 @@ from headrace import col
 from headrace.node import engine
 from headrace.node.mode import Mode
 from headrace.options import REORDERS
-from headrace.plan.nodes import ORDERINGS
+from headrace.plan.nodes import ORDERINGS, PARTITIONINGS
 from headrace.stage.memory.calls import call
 
 SECONDS = 120.0
@@ -133,6 +133,7 @@ def compare(choose, *, compiled):
             capacity=choose.pick([1, 3, 64]) if not compiled else 64,
             fuse=choose.pick(["auto", "none"]),
             reorder=choose.pick(REORDERS),
+            partitioning=choose.pick(PARTITIONINGS),
             compiled=compiled,
         )
         assert job.await_termination(SECONDS), "it does not end"

@@ -410,7 +410,7 @@ ALL = {"sc", "tso", "weak"}
 
 
 def test_no_second_look_is_found(found):
-    bug = planted(send, "if not can_go_on(buffer, lacks):", "if True:")
+    bug = planted(send, "if not can_go_on(buffer, how, lacks):", "if True:")
     assert set(found(*makers(2, 2, send=bug, **LIGHT))) == ALL
 
 
@@ -423,9 +423,9 @@ def test_looking_before_the_flag_is_cleared_is_found(found):
     bug = planted(
         send,
         """exchange(buffer, "sending", 0)  # an update: it sees what those have put in who came
-        if not can_go_on(buffer, lacks):
+        if not can_go_on(buffer, how, lacks):
             return""",
-        """more = can_go_on(buffer, lacks)
+        """more = can_go_on(buffer, how, lacks)
         exchange(buffer, "sending", 0)
         if not more:
             return""",
@@ -475,13 +475,13 @@ def test_moving_on_before_all_is_read_is_found(found):
         send_in_order,
         """how = send_serial(worker, buffer, serial)
         if how != SENT:
-            return
+            return how
         serial += 1
         store_release(buffer, "next", serial)""",
         """store_release(buffer, "next", serial + 1)
         how = send_serial(worker, buffer, serial)
         if how != SENT:
-            return
+            return how
         serial += 1""",
     )
     assert found(*makers(2, 2, 1, send_in_order=bug))

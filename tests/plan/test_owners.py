@@ -48,7 +48,8 @@ def test_a_stage_of_owners_ends_in_front_of_plain_python_and_late_tests():
         owned = [stage for stage in stages(stream) if stage.is_owned]
         gathered = owned[0].roots[0]
         assert isinstance(gathered, Exchange) and not gathered.order and not gathered.owned
-        assert PLACE not in gathered.schema and PLACE in gathered.input.schema
+        in_order = stream is not windows  # which need the order of each key, and no more
+        assert PLACE not in gathered.schema and (PLACE in gathered.input.schema) == in_order
 
 
 def test_one_owner_without_a_key():

@@ -17,7 +17,7 @@ import headrace as hr
 from headrace.stream import Stream
 from headrace.workloads import ysb
 
-from . import report
+from . import partitioned, report
 from .figure import Figure, Found, by_name
 from .harness import Duel, Run, in_turns
 from .operators import Bench, Settings
@@ -175,6 +175,9 @@ def _overhead(bench: Bench) -> dict[str, Found]:
 
 FIGURES = by_name(
     Figure("stateless", "10 µs a row behind an exchange, in order: 2 workers against 1", 1.8),
+    Figure("process", "order-sensitive state of 100,000 keys, in order: 2 workers against 1", 1.6),
+    Figure("skew", "hybrid queue: skewed key groups against even ones (fig. 9), at worst", 0.9),
+    Figure("latency", "hybrid queue: median latency to the cost of a row (fig. 10)", 3.0, True),
     Figure("reorder", "non-blocking reordering against a lock (figs. 12, 13), at worst", 0.95),
     Figure("reorder_slowed", "the same where sending is slow and rows pile up", 1.2),
     Figure("overhead", "Yahoo's rows to a sink, without windows: total order against none", 0.85),
@@ -185,6 +188,9 @@ SUITE = report.Suite(
     FIGURES,
     {
         ("stateless",): _stateless,
+        ("process",): partitioned.process,
+        ("skew",): partitioned.skew,
+        ("latency",): partitioned.latency,
         ("reorder", "reorder_slowed"): _reorder,
         ("overhead",): _overhead,
     },

@@ -44,7 +44,7 @@ class How:
     """How queries are run. `capacity` is None for the engine's own block size.
 
     bounded: whether runs of the node engine are bounded in time; None for its own way. policy,
-    scheduler, ordering, reorder, transport: as in `run`.
+    scheduler, ordering, reorder, transport, partitioning: as in `run`.
     """
 
     engine: str = "node"
@@ -58,6 +58,7 @@ class How:
     ordering: str | None = None
     reorder: str | None = None
     transport: str | None = None
+    partitioning: str | None = None
 
     @property
     def threads(self) -> int:
@@ -68,7 +69,7 @@ class How:
 
     def options(self) -> dict[str, Any]:
         """What every engine is told about a query."""
-        names = ("capacity", "ordering", "reorder", "transport")
+        names = ("capacity", "ordering", "reorder", "transport", "partitioning")
         chosen = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in chosen.items() if value is not None}
         return {"fuse": self.fuse, "prune": self.prune, **given}
@@ -228,7 +229,7 @@ class Queries:
     @property
     def meeting_seconds(self) -> float:
         """Seconds in which workers of the node engine met, instead of working, so far."""
-        return self._engine.meeting_seconds
+        return self._engine._engine.meeting_seconds
 
     @property
     def are_over(self) -> bool:

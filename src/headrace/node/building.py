@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import PLACE, WATERMARK, Exchange, Node
+from headrace.plan.nodes import KEY_HASH, PLACE, WATERMARK, Exchange, Node
 from headrace.plan.schema import Schema
 from headrace.stage.blocks.copying import CopiedRows, describe_rows
 from headrace.stage.blocks.layout import ColumnLayout, Layout
 from headrace.stage.clock import NEVER
 from headrace.stage.memory.calls import address_of
 
+from .assembling import Assembly, assemble_rows
 from .batches import GivenRows
 from .channels import Channels
 from .gathering import (
@@ -33,6 +34,7 @@ from .gathering import (
     merge_rows,
 )
 from .graph import Graph, Operator, Out
+from .hybrid import NO_PART, HybridQueue, Part, SortedSlice, sort_rows
 from .memory import BlockPool, Memory
 from .mode import Mode
 from .passing import MergeRecord
@@ -44,6 +46,7 @@ from .unit import (
     GATHER,
     HOSTED,
     KERNEL,
+    MAIN,
     MERGE,
     MIX,
     READER,
@@ -68,6 +71,7 @@ BLOCKS = 4  # of a pool, to begin with
 SPLIT_BLOCKS = 16  # of a split, at most
 WINDOW = 8  # slices of a reorder buffer for each unit of the operator, at least
 PLACE_RING = 4  # descriptors that a slice may leave there before it is its turn
+PART_ROWS = 64  # of a block of a part, at least; all parts together have blocks of the usual size
 
 
 @dataclass(eq=False)
@@ -78,6 +82,8 @@ class _Writers:
     owner: str
     borrows: bool
     outputs: list[tuple[int, Any]] = field(default_factory=list)  # (number of the unit, Output)
+    capacity: int = 0  # rows of a block; 0: as everywhere
+    users: list[int] = field(default_factory=list)  # who is told of a block; none: those of outputs
 
 
 class Building:
@@ -192,10 +198,12 @@ class Building:
         work, front, count = Worklist.allocate(), Run.allocate(), len(first.outs)
         size = 1 << (WINDOW * len(first.crew) - 1).bit_length()
         ports = [new_port(PLACE_RING) for _ in range(size * count)]
-        outputs = Output.allocate(count)
+        outputs = Output(first.run.outputs) if first.parts else Output.allocate(count)
         self._kept += [work, front, ports, outputs]
         first.worklist = work
         for k, (out, ports_behind) in enumerate(zip(first.outs, outs, strict=True)):
+            if first.parts:
+                break  # its own output is the one that all is sent to
             sent = Out(out.layout)  # rows are copied there, with the bytes of their strings
             self._output(first, sent, outputs[k], ports_behind, "sent")
         work.front.run, work.front.watermark = front.address, NEVER
@@ -209,8 +217,57 @@ class Building:
             unit, given = mate.unit, Output(mate.run.outputs)
             unit.edges, unit.edge_count = first.unit.edges, first.unit.edge_count
             unit.worklist, unit.crew, unit.peer = work.address, len(first.crew), peer.number
+            if first.parts:
+                unit.own_run, unit.part, unit.output_count = unit.run, NO_PART, count
+                continue
             for k in range(count):
                 given[k].count, given[k].ports = 1, self._words([ports[k].address])
+        if first.parts:
+            self._parts(first, work, size)
+
+    def _parts(self, first: Operator, work: Any, window: int) -> None:
+        """The hybrid queue of an operator: its parts, and how what they give is put together."""
+        count, capacity = len(first.parts), self.graph.capacity
+        queue, parts = HybridQueue.allocate(), Part.allocate(count)
+        slices, assembly = SortedSlice.allocate(window), Assembly.allocate()
+        self._kept += [queue, slices, assembly]
+        first.part_records = parts
+        names = first.kernel.chain.input.names
+        queue.parts, queue.part_count, queue.slices = parts.address, count, slices.address
+        queue.window, queue.mask = window - 1, window * count - 1
+        queue.master, queue.sort = self._zeros(window * count, "i8"), self._mode.code(sort_rows)
+        queue.hash_column, queue.place_column = names.index(KEY_HASH), names.index(PLACE)
+        for number, part in enumerate(first.parts):
+            record, run = parts[number], Run.allocate()
+            output, port = Output.allocate(), new_port(RING, first.number)
+            self._kept += [run, output, port]
+            record.run, record.port = run.address, port.address
+            record.serials = self._zeros(window, "i8")
+            run.task, run.outputs = part.kernel.task.address, output.address
+            output.count, output.ports = 1, self._words([port.address])
+            self._writers[first.number, number] = _Writers(
+                part.kernel.outputs[MAIN].layout,
+                first.name,
+                False,
+                [(first.number, output)],
+                min(capacity, max(PART_ROWS, capacity // count)),
+                [mate.number for mate in first.crew],
+            )
+        for place in range(window):
+            slice = slices[place]
+            slice.part_count, slice.order = count, self._zeros(count, "u1")
+            slice.parts, slice.rows = self._zeros(capacity, "u1"), self._zeros(capacity, "i4")
+            slice.starts, slice.ends = self._zeros(count + 1, "i4"), self._zeros(count, "i4")
+        root, layout = first.root, first.main.layout
+        assert root is not None and layout is not None
+        gather = self._gather_record(root, layout, count, assemble_rows)
+        assembly.queue, assembly.gather = queue.address, gather.address
+        work.parts, work.buffer.assembly = queue.address, assembly.address
+
+    def _zeros(self, count: int, kind: str) -> int:
+        array = np.zeros(count, kind)
+        self._kept.append(array)
+        return array.ctypes.data
 
     def _appended(self, outs: list[Out]) -> int:
         """How rows of these outputs are copied."""
@@ -240,16 +297,18 @@ class Building:
         most = len(writers.outputs) * (RING + 1) + ports * RING + BLOCKS
         pool = self.memory.pool(
             writers.layout,
-            self.graph.capacity,
+            writers.capacity or self.graph.capacity,
+            # Interpreted, nobody makes more while it runs: all are there, and few are ever touched.
             blocks=BLOCKS if self._mode.compiles else most,
             most=most,
             owner=writers.owner,
             borrows=writers.borrows,
+            eager=self._mode.compiles,
         )
         self.pools[pool.address] = pool
         record = Pool(pool.address)
-        record.users = self._words([number for number, _ in writers.outputs])
-        record.user_count = len(writers.outputs)
+        users = writers.users or [number for number, _ in writers.outputs]
+        record.users, record.user_count = self._words(users), len(users)
         for _, output in writers.outputs:
             output.pool = pool.address
 
@@ -264,11 +323,10 @@ class Building:
             record.partial = chain.windowed.phase == "partial"
             record.single = chain.gives_single_rows
         record.place_column, record.place, record.told = -1, NEVER, NEVER
-        if chain.is_owned:
+        record.owned = chain.is_owned
+        if operator.groups is not None:
             groups, names = operator.groups, chain.input.names
-            assert groups is not None
             kernel.task.low_group, kernel.task.high_group = groups.start, groups.stop
-            record.owned = 1
             if PLACE in names:
                 record.place_column = names.index(PLACE)
 
@@ -281,26 +339,28 @@ class Building:
         operator.run.task = merge.address
 
     def _gather(self, operator: Operator) -> None:
-        gather = GatherRecord.allocate()
-        assert isinstance(operator.root, Node) and operator.main.layout is not None
-        sent = operator.root.inputs[0].schema
-        order = operator.root.order if isinstance(operator.root, Exchange) else ()
+        root, layout = operator.root, operator.main.layout
+        assert root is not None and layout is not None
+        gather = self._gather_record(root, layout, len(operator.ports), merge_rows)
+        operator.run.task = gather.address
+
+    def _gather_record(self, root: Node, layout: Layout, edges: int, merge: Any) -> Any:
+        """How rows of several edges come together."""
+        gather, sent, given = GatherRecord.allocate(), root.inputs[0].schema, layout.schema
+        order = root.order if isinstance(root, Exchange) else ()
         gather.place = -1 if order else sent.index(PLACE)
-        given = operator.main.layout.schema
         gather.watermark = given.index(WATERMARK) if WATERMARK in given else -1
         gather.columns, gather.count = self._columns(given.names, sent), len(given)
         gather.keys, gather.key_count = self._columns(order, sent), len(order)
-        stands, picked = (
-            Stand.allocate(len(operator.ports)),
-            np.zeros((2, self.graph.capacity), "i4"),
-        )
-        for k in range(len(operator.ports)):
+        stands = Stand.allocate(edges)
+        for k in range(edges):
             stands[k].passed = NEVER
-        gather.stands, gather.serial = stands.address, -1
-        gather.merge = self._mode.code(merge_rows)
-        gather.edges, gather.rows = (part.ctypes.data for part in picked)
-        self._kept += [gather, stands, picked]
-        operator.run.task = gather.address
+        gather.stands, gather.edge_count, gather.serial = stands.address, edges, -1
+        gather.merge = self._mode.code(merge)
+        capacity = self.graph.capacity
+        gather.edges, gather.rows = self._zeros(capacity, "i4"), self._zeros(capacity, "i4")
+        self._kept += [gather, stands]
+        return gather
 
     def _columns(self, names: Sequence[str], sent: Schema) -> int:
         """Columns of rows that are given, as `gathering` finds them in rows that are sent."""

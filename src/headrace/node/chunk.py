@@ -1,7 +1,8 @@
 """Chunks: blocks side by side in one piece of memory of the system's (Enjima §3.1 and §4).
 
-A chunk is mapped at once and every page of it is touched before a worker sees it, so no page fault
-is left for the worker's path. Where the system has huge pages, large chunks ask for them.
+A chunk is mapped at once and, where it is *eager*, every page of it is touched before a worker sees
+it, so no page fault is left for the worker's path; where the system has huge pages, large ones ask
+for them.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ class Chunk:
     >>> chunk.release()
     """
 
-    def __init__(self, template: Template, blocks: int) -> None:
+    def __init__(self, template: Template, blocks: int, eager: bool = True) -> None:
         self.bytes = chunk_bytes(template, blocks)
-        self._mapping: mmap.mmap | None = _mapped(self.bytes)
+        self._mapping: mmap.mmap | None = _mapped(self.bytes, eager)
         self.buffer: np.ndarray | None = np.frombuffer(self._mapping, np.uint8)
         self.address = self.buffer.ctypes.data
-        self.buffer[:: mmap.PAGESIZE] = 0  # the system gives a page when it is first written
+        if eager:
+            self.buffer[:: mmap.PAGESIZE] = 0  # the system gives a page when it is first written
         self._has_text = template.text > 0
         stride, columns = block_stride(template), len(template.offsets)
         self.blocks = [self.address + k * stride for k in range(blocks)]
@@ -77,12 +79,12 @@ class Chunk:
                 pass
 
 
-def _mapped(size: int) -> mmap.mmap:
+def _mapped(size: int, huge: bool) -> mmap.mmap:
     """Private memory of no file. Python's own default is shared, and has no huge pages."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, size)
     made = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    if huge and size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
         try:
             made.madvise(mmap.MADV_HUGEPAGE)
         except OSError:  # a kernel without them

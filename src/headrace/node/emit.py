@@ -30,6 +30,7 @@ from headrace.node.readers import release, retain
 from headrace.node.schedulers.hooks import EngineRecord, ready, ready_near
 from headrace.node.ticks import now
 from headrace.node.unit import Edge, Unit
+from headrace.stage.memory.atomics import load_relaxed
 from headrace.stage.memory.records import compiled, i64s
 
 MOMENT = 1_000_000  # ns that a hosted unit waits for rows to become many
@@ -54,16 +55,21 @@ def finish_slice(worker, port, slice, rows):
     block = consume(port, slice, rows)
     if block != 0:
         let_go(worker, block)
-        if room_wanted(port):
-            ready(worker, port.producer)
+        tell_producer(worker, port)
 
 
 @compiled
 def finish_mark(worker, port, slice):
     """The mark at the head of a port was taken."""
     consume(port, slice, 0)
+    tell_producer(worker, port)
+
+
+@compiled
+def tell_producer(worker, port):
+    """Room was made in a port; if its producer waits for some, it is told."""
     if room_wanted(port):
-        ready(worker, port.producer)
+        ready(worker, load_relaxed(port, "producer"))
 
 
 @compiled

@@ -157,7 +157,7 @@ def see_rows(sight, rows, due, moment):
 @compiled
 def see_outputs(unit, sight):
     """What was given, and how full the ports behind are."""
-    own = behind = Output(Run(unit.run).outputs)
+    own = behind = Output(Run(unit.run if unit.own_run == 0 else unit.own_run).outputs)
     if unit.worklist != 0:  # what it gives goes through the reorder buffer
         behind = Output(Worklist(unit.worklist).buffer.outputs)
     sight.rows_out, sight.queued, sight.room = 0, 0, NO_ROOM_NEEDED
@@ -377,7 +377,8 @@ def _read_the_same(copies: Sequence[Operator]) -> bool:
 
 
 def _state_bytes(copies: Sequence[Operator]) -> int:
-    return sum(copy.kernel.state_size()["state_bytes"] for copy in copies if copy.kernel_unit)
+    kernels = [kernel for copy in copies for kernel in copy.kernels]
+    return sum(kernel.state_size()["state_bytes"] for kernel in kernels)
 
 
 _COLUMNS: dict[str, Callable[[NodeFeatures], Floats]] = {

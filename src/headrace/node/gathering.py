@@ -82,6 +82,7 @@ class Stand:
     places: i64  # address of the places of its rows, where they decide,
     head: i64  # and that of the next row; FOREVER: there is none
     passed: i64  # all rows up to this place have been given
+    taken: i64  # rows of it that were given at last
     data: i64  # address of the column that is being copied,
     valid: i64  # and of its validity
 
@@ -182,7 +183,7 @@ def gather_rows(worker, unit, gather):
     _, given = call(gather.merge, gather.address)
     if given == 0:
         return STARVED  # until another owner has come further
-    leave_slices(worker, unit, gather, given)
+    leave_slices(worker, unit, gather)
     publish(worker, output, serial, due)
     return AGAIN
 
@@ -205,7 +206,9 @@ def merge_rows(address):
     gather = GatherRecord(address)
     block = BlockRecord(gather.block)
     picked = pick_rows(gather, block.capacity - block.rows)
-    return copy_rows(gather, block, picked) if picked > 0 else 0
+    given = copy_rows(gather, block, picked) if picked > 0 else 0
+    count_taken(gather, given)
+    return given
 
 
 # ---- which rows come next ------------------------------------------------------------------
@@ -406,16 +409,21 @@ def copy_texts(gather, heap, data, start, count):
 
 
 @compiled
-def leave_slices(worker, unit, gather, given):
-    """Let go of the rows that were given; what was picked besides comes again."""
+def count_taken(gather, given):
+    """How many rows of each edge were given; what was picked besides comes again."""
     edges, stands = i32s(gather.edges), Stand(gather.stands)
+    for k in range(gather.edge_count):
+        stands[k].taken = 0
+    for at in range(given):
+        stands[edges[at]].taken += 1
+
+
+@compiled
+def leave_slices(worker, unit, gather):
+    """Let go of the rows that were given."""
+    stands = Stand(gather.stands)
     for k in range(unit.edge_count):
-        stand = stands[k]
-        if stand.state != HAS_ROWS:
-            continue
-        taken = 0
-        for at in range(given):
-            taken += 1 if edges[at] == k else 0
+        taken = stands[k].taken
         unit.rows_in += taken
         if taken > 0:
-            finish_slice(worker, Port(Edge(unit.edges)[k].port), stand.slice, taken)
+            finish_slice(worker, Port(Edge(unit.edges)[k].port), stands[k].slice, taken)

@@ -24,13 +24,15 @@ from headrace.plan.rewrites.owners import is_collected
 from headrace.stage.blocks.layout import Layout
 from headrace.stage.input import Input
 from headrace.stage.kernel import Kernel
-from headrace.stage.store import first_group
+from headrace.stage.store import GROUPS, first_group
 from headrace.stage.task import MAIN
 from headrace.stage.units import BatchesUnit, KernelUnit, OutputUnit
 from headrace.stage.units import Unit as StageUnit
 from headrace.stage.wiring import Wiring
 
-from .unit import BATCHES, COLLECT, GATHER, KERNEL, MERGE, MIX, PASS, READER, SINK, SOURCE
+from .unit import BATCHES, COLLECT, GATHER, KERNEL, MERGE, MIX, PASS, READER, SINK, SOURCE, Run
+
+PARTS_PER_WORKER = 16  # of the state of an operator with a hybrid queue
 
 
 @dataclass(eq=False)
@@ -58,12 +60,14 @@ class Operator:
     groups: range | None = None  # of an owner: its key groups
     replica: int | None = None
     crew: list[Operator] = field(default_factory=list)  # all units that share its rows, if several
+    parts: list[KernelUnit] = field(default_factory=list)  # that its crew shares by a hybrid queue
     senders: list[Operator] = field(default_factory=list)  # one for each edge
     inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
     number: int = -1  # as workers and schedulers know it
     unit: Any = None  # the record,
     run: Any = None  # and what it has under way
-    worklist: Any = None  # of the first of a crew: what they share
+    worklist: Any = None  # of the first of a crew: what they share,
+    part_records: Any = None  # and, where they share parts, their records
     error: BaseException | None = None  # of a function's call, until it is its turn to be reported
     ports: list[Any] = field(default_factory=list)  # of its edges
 
@@ -77,6 +81,27 @@ class Operator:
         """The kernel that it runs."""
         assert self.kernel_unit is not None
         return self.kernel_unit.kernel
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """All of its kernels: of one that works on parts its share of them, for what is counted."""
+        if not self.parts:
+            return [] if self.kernel_unit is None else [self.kernel]
+        return [part.kernel for part in self.parts[self.crew.index(self) :: len(self.crew)]]
+
+    @property
+    def rows_by_part(self) -> list[int]:
+        """Rows that it has worked on, where it has some of the key groups: for each part."""
+        if self.part_records is not None:
+            return [self.part_records[number].rows for number in range(len(self.parts))]
+        return [] if self.groups is None else [self.unit.rows_in]
+
+    @property
+    def kernel_in_work(self) -> Kernel:
+        """The kernel of what it has under way."""
+        under_way = Run(self.unit.run).task
+        parts = [part.kernel for part in self.parts]
+        return next((k for k in parts if k.task.address == under_way), self.kernel)
 
 
 class Graph:
@@ -132,7 +157,9 @@ class Graph:
             if replicated:
                 self._place_source(stage, wiring, copy)
             for unit in wiring.units:
-                if isinstance(unit, KernelUnit):
+                if isinstance(unit, KernelUnit) and stage.is_hybrid:
+                    self._place_parts(stage, unit)
+                elif isinstance(unit, KernelUnit):
                     self._place_kernel(stage, unit, replica)
                 elif isinstance(unit, BatchesUnit):
                     outs = [Out(unit.layout, borrows=True)]
@@ -194,6 +221,27 @@ class Graph:
             for mate in crew:
                 mate.crew = crew
 
+    def _place_parts(self, stage: StagePlan, unit: KernelUnit) -> None:
+        """A unit for each worker, and a kernel for each part of the key groups."""
+        (root,) = stage.roots
+        count = min(GROUPS, 1 << (PARTS_PER_WORKER * self.replicas - 1).bit_length())
+        parts = [unit, *(self._another(unit) for _ in range(1, count))]
+        for number, part in enumerate(parts):
+            groups = first_group(number, count), first_group(number + 1, count)
+            part.kernel.task.low_group, part.kernel.task.high_group = groups
+        crew = [
+            Operator(KERNEL, unit.name, stage.number, kernel_unit=part, root=root, parts=parts)
+            for part in parts[: self.replicas]
+        ]
+        crew[0].outs = [Out(Layout.of(root.schema))]
+        for mate in crew:
+            mate.crew = crew
+            self._add(mate.kernel_unit, mate)
+
+    def _another(self, unit: KernelUnit) -> KernelUnit:
+        """The same chain, with a kernel of its own."""
+        return KernelUnit(unit.chain, self.capacity, self.is_compiled, self._tables, self._account)
+
     def _place_mate(self, first: Operator) -> Operator:
         """Another unit of an operator, with a kernel or a count of calls of its own."""
         outs = [replace(out, readers=[]) for out in first.outs]
@@ -202,8 +250,7 @@ class Graph:
             mate.batches = BatchesUnit(first.batches.node, self.capacity)
             return self._add(mate.batches, mate)
         assert first.kernel_unit is not None
-        given = self.capacity, self.is_compiled, self._tables, self._account
-        mate.kernel_unit = KernelUnit(first.kernel_unit.chain, *given)
+        mate.kernel_unit = self._another(first.kernel_unit)
         return self._add(mate.kernel_unit, mate)
 
     def place_readers(self, stage: int, polled: Sequence[bool]) -> None:

@@ -71,7 +71,7 @@ def _senders(reader: Operator) -> tuple[list[str], list[str]]:
 
 def _parallelism(operator: Operator) -> int:
     """As many runs at once as there may be, with any number of workers."""
-    if operator.groups is not None:
+    if operator.groups is not None or operator.parts:
         return GROUPS
     if operator.kind == SOURCE or operator.replica is not None:
         return MANY

@@ -54,11 +54,12 @@ class BlockPool:
         most: int,
         owner: str,
         borrows: bool = False,
+        eager: bool = True,
     ) -> None:
         if not 1 <= blocks <= most:
             raise ValueError(f"{owner}: a pool that starts with {blocks} of at most {most} blocks")
         self.memory, self.layout, self.capacity = memory, layout, capacity
-        self.most, self.owner = most, owner
+        self.most, self.owner, self._eager = most, owner, eager
         self.template = layout.template(capacity, borrows=borrows)
         self.record = new_pool(most)
         self.refusals = 0  # chunks that it did not get
@@ -115,7 +116,7 @@ class BlockPool:
 
     def _add_chunk(self) -> None:
         blocks = min(self._per_chunk, self.most - self.count)
-        chunk = Chunk(self.template, blocks)
+        chunk = Chunk(self.template, blocks, self._eager)
         self._chunks.append(chunk)
         for block in chunk.blocks:
             adopt(self.record, block)
@@ -179,13 +180,14 @@ class Memory:
         most: int,
         owner: str,
         borrows: bool = False,
+        eager: bool = True,
     ) -> BlockPool:
         """A pool with `blocks` blocks of `capacity` rows, which may grow to `most` blocks.
 
         `owner` is the operator that makes the blocks, for errors. borrows: the bytes of their
-        strings lie elsewhere (`readers.borrow`).
+        strings lie elsewhere (`readers.borrow`). eager: all their memory is taken now.
         """
-        made = BlockPool(self, layout, capacity, blocks, most, owner, borrows)
+        made = BlockPool(self, layout, capacity, blocks, most, owner, borrows, eager)
         with self._lock:
             if self.closed:
                 raise ValueError(f"the memory of {self.name} is closed")

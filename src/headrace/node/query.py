@@ -48,6 +48,7 @@ from .unit import (
     SOURCE,
     WRITE,
     Output,
+    Run,
 )
 from .worklist import reorder_figures
 
@@ -265,7 +266,7 @@ class Query:
         """Do what a unit asks for; an error ends the query."""
         try:
             operator = self.operators[number]
-            _SERVICES[operator.run.request](self, operator)
+            _SERVICES[Run(operator.unit.run).request](self, operator)
         except BaseException as error:
             self.fail(error)
 
@@ -327,13 +328,13 @@ class Query:
             assert self._made is not None
             channel = SplitRecord(operator.run.task).channel
             self._channels[operator.stage].all[channel].explain()
-        kernel = operator.kernel
+        kernel, run = operator.kernel_in_work, Run(operator.unit.run)
         failed = kernel.compiled_advance
         if not kernel.is_firing:
-            kernel.block = self._view(operator.run.slice.block)
+            kernel.block = self._view(run.slice.block)
             failed = kernel.compiled_rows
         if leave_out(kernel):
-            operator.run.phase = ROWS  # it goes on behind the row
+            run.phase = ROWS  # it goes on behind the row
             return
         try:
             failed(kernel.task.address)
@@ -355,7 +356,10 @@ class Query:
         with self._looking:  # the units are not given to another query meanwhile
             if self._made is None:
                 return self._last_metrics
-            measured = _added_up(_measured(operator) for operator in self.operators.values())
+            operators = self.operators.values()
+            measured = _added_up(_measured(operator) for operator in operators)
+            for name, skew in _skews(operators).items():
+                measured[name]["skew"] = skew
             return self._sampling.add_to(measured)
 
     def measured(self, seconds: float) -> Iterable[Measured]:
@@ -412,6 +416,15 @@ def _added_up(measured: Iterable[dict[str, dict[str, Any]]]) -> dict[str, dict[s
     return found
 
 
+def _skews(operators: Iterable[Operator]) -> dict[str, float]:
+    """By the name of each operator whose key groups are shared: the rows of the part, or the owner,
+    that has most of them, to the mean; 1 is even."""
+    rows: dict[str, list[int]] = {}
+    for operator in operators:
+        rows.setdefault(operator.name, []).extend(operator.rows_by_part)
+    return {name: max(each) * len(each) / sum(each) for name, each in rows.items() if sum(each)}
+
+
 def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
     """What a unit has done, by the name of its operator; sources by theirs."""
     unit, outputs = operator.unit, Output(operator.run.outputs)
@@ -432,9 +445,12 @@ def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
     if operator.batches is not None:
         made["seconds"] += operator.batches.counters.seconds
     if operator.kind == KERNEL:
-        kernel = operator.kernel
-        made["late_rows"], made["failed_rows"] = kernel.task.late, kernel.task.failed
-        made |= {"operators": [node.name for node in kernel.chain.nodes], **kernel.state_size()}
+        made["operators"] = [node.name for node in operator.kernel.chain.nodes]
+        for kernel in operator.kernels:
+            made["late_rows"] += kernel.task.late
+            made["failed_rows"] += kernel.task.failed
+            for what, size in kernel.state_size().items():
+                made[what] = made.get(what, 0) + size
     if operator.worklist is not None:
         made |= reorder_figures(operator.worklist)
     if operator.kind != SOURCE:

@@ -13,13 +13,31 @@ makes room has one of the operator's units run, which goes on with it.
 
 Marks have serials of their own, so they pass in order with the rows around them. DONE ends the
 output of a slice, and goes no further.
+
+Where the state of an operator is partitioned, several workers may be on one slice (`hybrid`). What
+they make of it lies in the ports of the parts, and is put together in its turn (`assembling`).
 """
 
 from __future__ import annotations
 
 from headrace.node.appending import append
+from headrace.node.assembling import (
+    AWAITING,
+    FULL,
+    HUNGRY,
+    NOTHING,
+    SENT,
+    UNFINISHED,
+    Assembly,
+    assemble,
+    has_come,
+    is_due,
+    was_put,
+)
 from headrace.node.emit import finish_mark, finish_slice, full_port, give_mark, hand_on, keep_mark
+from headrace.node.hybrid import HybridQueue, Part, SortedSlice
 from headrace.node.lock import Lock, acquire, release
+from headrace.node.pool import Pool, available
 from headrace.node.port import DONE, Mark, Port, Slice, has_more, has_room_now, peek, room_wanted
 from headrace.node.port import ROWS as ROW_SLICE
 from headrace.node.schedulers.hooks import ready
@@ -29,8 +47,6 @@ from headrace.stage.blocks.copying import CopiedRows
 from headrace.stage.memory.atomics import exchange, load_acquire, load_relaxed, store_release
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
-SENT, NOTHING, FULL = range(3)  # how sending went: all of a serial, all that was there, no room
-
 
 @record
 class ReorderBuffer:
@@ -39,7 +55,7 @@ class ReorderBuffer:
     next: i64 = line()  # the serial in turn
     sending: i64 = line()  # the flag; written by everybody
     awaited: i64 = line()  # a claim waits for `next` to move; written by everybody
-    lacks: i64 = line()  # the port without room that sending waits for; 0: none
+    lacks: i64 = line()  # what sending waits for: a port, a pool, a slice that is sorted, a part
     waited: i64  # ns that slices lay here that were done
     lock: Lock = line()  # where sending is lock-based
     locks: i64 = line()  # fixed: is it?
@@ -49,6 +65,7 @@ class ReorderBuffer:
     outputs: i64  # fixed: address of the Outputs, where all is sent to,
     rows: i64  # fixed: and of the CopiedRows of each
     unit: i64  # fixed: the number of one of the operator's units
+    assembly: i64  # fixed: where state is partitioned: address of the Assembly; 0: it is not
     slice: Slice = line()
     mark: Mark = line()
 
@@ -95,10 +112,10 @@ def send(worker, buffer):
         taken = exchange(buffer, "sending", 1)
         if taken != 0:
             return  # who has the flag looks again when it is cleared
-        send_in_order(worker, buffer)
+        how = send_in_order(worker, buffer)
         lacks = buffer.lacks
         exchange(buffer, "sending", 0)  # an update: it sees what those have put in who came
-        if not can_go_on(buffer, lacks):
+        if not can_go_on(buffer, how, lacks):
             return
 
 
@@ -113,11 +130,19 @@ def send_locked(worker, buffer):
 
 
 @compiled
-def can_go_on(buffer, lacks):
+def can_go_on(buffer, how, lacks):
     """Has something come, or was room made, since sending has stopped? By anybody."""
-    if lacks != 0:
+    if how == FULL:
         return has_room_now(Port(lacks))
+    if how == HUNGRY:
+        return available(Pool(lacks)) > 0
+    if how == UNFINISHED:
+        return is_due(HybridQueue(Assembly(buffer.assembly).queue), SortedSlice(lacks))
+    if how == AWAITING:
+        return has_come(Part(lacks))
     serial = load_acquire(buffer, "next")
+    if buffer.assembly != 0:
+        return was_put(Assembly(buffer.assembly), serial)
     for k in range(buffer.output_count):
         if has_more(place_of(buffer, serial, k)):
             return True
@@ -126,13 +151,12 @@ def can_go_on(buffer, lacks):
 
 @compiled
 def send_in_order(worker, buffer):
-    """Send until something is missing."""
-    buffer.lacks = 0
+    """Send until something is missing; gives what."""
     serial = load_relaxed(buffer, "next")
     while True:
         how = send_serial(worker, buffer, serial)
         if how != SENT:
-            return
+            return how
         serial += 1
         store_release(buffer, "next", serial)
         turn = place_of(buffer, serial, MAIN)
@@ -145,6 +169,15 @@ def send_in_order(worker, buffer):
 @compiled
 def send_serial(worker, buffer, serial):
     """What is there of a serial. Its mark, behind all rows of all outputs, comes last."""
+    if buffer.assembly != 0:
+        assembly = Assembly(buffer.assembly)
+        if not was_put(assembly, serial):
+            return NOTHING
+        how, buffer.lacks = assemble(worker, assembly, Output(buffer.outputs), serial)
+        if how == SENT:
+            buffer.waited += assembly.waited
+        if how != NOTHING:
+            return how
     how = send_rows(worker, buffer, serial, MAIN)
     if how == FULL:
         return FULL

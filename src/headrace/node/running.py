@@ -262,7 +262,8 @@ def run_rows(worker, unit):
     if not bind_outputs(worker, unit):
         return BLOCKED
     wanted = load_relaxed(unit, "sampling")
-    begun = now() if wanted == SAMPLE_WANTED and run.begun == 0 else 0
+    timed = wanted == SAMPLE_WANTED and run.begun == 0 and unit.own_run == 0  # all rows of a slice
+    begun = now() if timed else 0
     run.begun = 1
     status, answer = call_rows(Edge(unit.edges)[run.reading].rows, run.task)
     if status != 0:

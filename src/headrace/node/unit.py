@@ -125,7 +125,7 @@ class Run:
 class Unit:
     """One unit."""
 
-    kind: i64 = line()  # fixed, like all up to `place_column`
+    kind: i64 = line()  # fixed, like all up to `own_run`, but for `run` where it works on parts
     number: i64
     query: i64
     run: i64  # address of its Run
@@ -145,6 +145,8 @@ class Unit:
     worklist: i64  # of several units of one operator: address of what they share; 0: it is alone
     crew: i64  # how many they are,
     peer: i64  # and the number of the next one
+    own_run: i64  # of one that works on parts (`parting`): its own Run; `run` is that of the part
+    part: i64  # that it has, if it has one
     turn: i64 = line()  # the edge that is looked at first
     arrived: i64  # edges through which the mark of the split has come,
     least: i64  # and the least watermark that it brought

@@ -12,6 +12,7 @@ from headrace.node.collecting import run_collect
 from headrace.node.free_list import NO_UNIT
 from headrace.node.gathering import run_gather
 from headrace.node.parking import Lot, leave, park, prepare, ring, wake_all
+from headrace.node.parting import run_parts
 from headrace.node.passing import run_merge, run_pass, run_sink
 from headrace.node.permits import give_permit
 from headrace.node.reading import run_reader, run_source
@@ -81,7 +82,9 @@ WATCHED_RUNS = 64  # after one that seemed to have long rows
 def run_unit(worker, unit):
     """One run of a unit."""
     if unit.kind == KERNEL:
-        return run_kernel(worker, unit) if unit.worklist == 0 else run_shared(worker, unit)
+        if unit.worklist == 0:
+            return run_kernel(worker, unit)
+        return run_shared(worker, unit) if unit.own_run == 0 else run_parts(worker, unit)
     if unit.kind == SOURCE:
         return run_source(worker, unit)
     if unit.kind == MERGE or unit.kind == MIX:

@@ -74,6 +74,7 @@ class Worklist:
     sealing: i64 = line()  # the flag; written by everybody
     serial: i64 = line()  # of the next slice or mark
     most: i64  # serials that were under way at once
+    parts: i64  # fixed: where state is partitioned: address of the HybridQueue; 0: there is none
     front: Unit = line()  # stands for them all where rows and marks come in; nobody runs it
     buffer: ReorderBuffer = line()
 
@@ -215,7 +216,9 @@ def seal_next(worker, unit, work):
             return GO_ON
         if ahead.phase == MARKING:
             ahead.phase = NEXT
-            put_mark(place_of(buffer, next_serial(work), MAIN), ahead.mark)
+            run = Run(unit.run)
+            run.ticket = next_serial(work)
+            put_mark(place_of(buffer, run.ticket, MAIN), ahead.mark)
             return GO_ON
 
 
@@ -232,17 +235,12 @@ def next_serial(work):
 @compiled
 def seal_rows(worker, unit, work):
     """Cut off a slice that is now this unit's, and let its outputs be the place of its serial."""
-    run, ahead = Run(unit.run), Run(work.front.run)
-    serial, peeked, slice = next_serial(work), ahead.slice, run.slice
-    rows = peeked.last - peeked.first
-    if unit.hosted == 0:  # Python is called for as many as there are
-        rows = min(rows, worker.left)
-    worker.left -= rows
-    slice.block, slice.serial, slice.due = peeked.block, peeked.serial, peeked.due
-    slice.first, slice.last = peeked.first, peeked.first + rows
-    retain(slice.block, 1)
-    finish_slice(worker, Port(Edge(work.front.edges)[ahead.reading].port), peeked, rows)
-    run.reading, run.ticket = ahead.reading, serial
+    run, serial = Run(unit.run), next_serial(work)
+    run.ticket = serial
+    cut_rows(worker, unit, work)
+    if work.parts != 0:
+        return  # it is to be sorted first
+    worker.left -= run.slice.last - run.slice.first
     for k in range(unit.output_count):
         port = place_of(work.buffer, serial, k)
         port.producer = unit.number
@@ -251,6 +249,21 @@ def seal_rows(worker, unit, work):
         start_rows(unit)
     else:
         start_call(unit)
+
+
+@compiled
+def cut_rows(worker, unit, work):
+    """The next rows, as many as this run may take, as the unit's slice."""
+    run, ahead = Run(unit.run), Run(work.front.run)
+    peeked, slice = ahead.slice, run.slice
+    rows = peeked.last - peeked.first
+    if unit.hosted == 0:  # Python is called for as many as there are
+        rows = min(rows, worker.left)
+    run.reading, run.phase = ahead.reading, ROWS
+    slice.block, slice.serial, slice.due = peeked.block, peeked.serial, peeked.due
+    slice.first, slice.last = peeked.first, peeked.first + rows
+    retain(slice.block, 1)
+    finish_slice(worker, Port(Edge(work.front.edges)[ahead.reading].port), peeked, rows)
 
 
 # ---- the end of a slice --------------------------------------------------------------------

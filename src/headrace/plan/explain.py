@@ -135,6 +135,8 @@ def _copies(stage: StagePlan) -> str:
     """How many copies of a stage run, and why."""
     if stage.is_replicated:
         return "replicated: it reads sources, so every worker runs a copy on its own splits"
+    if stage.is_hybrid:
+        return "one copy: workers share the key groups of its state by a hybrid queue"
     if stage.is_owned:
         return "owned: it keeps state by key, so every owner of key groups runs a copy"
     received = [node for node in stage.inputs if isinstance(node, Received)]
@@ -147,6 +149,8 @@ def _degree(stage: StagePlan, chain: Sequence[Node]) -> str:
     """On how many workers a kernel of a stage with one copy may run at once."""
     if stage.is_replicated or stage.is_owned:
         return ""
+    if stage.is_hybrid:
+        return ", on as many workers at once as there are key groups, its rows in order"
     if is_stateless(chain):
         return ", on any number of workers at once, its rows in order"
     return ", on one worker at a time"

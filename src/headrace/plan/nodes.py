@@ -34,6 +34,8 @@ ERROR_OPERATOR, ERROR_MESSAGE = "error_operator", "error_message"  # columns of 
 
 # In which order a sink sees rows: as one worker would give them, those of each key so, or any.
 TOTAL, KEY, NONE = ORDERINGS = ("total", "key", "none")
+# How workers share the keys of an operator with state (Ordered §4.2, §4.3).
+OWNERS, HYBRID = PARTITIONINGS = ("owners", "hybrid")
 
 
 class OperatorClass(enum.Enum):

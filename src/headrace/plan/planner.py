@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .nodes import Exchange, Node, Received, Source, transform, walk
+from .fusion import chains
+from .nodes import (
+    HYBRID,
+    OWNERS,
+    Exchange,
+    Node,
+    Process,
+    Received,
+    Running,
+    Source,
+    transform,
+    walk,
+)
 from .rewrites.clocks import place_clocks
 from .rewrites.columns import compute_columns, lift_operands
 from .rewrites.exchanges import insert_exchanges
@@ -27,6 +39,7 @@ class StagePlan:
     number: int
     roots: tuple[Node, ...]
     fuse: str = "auto"
+    partitioning: str = OWNERS
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -37,7 +50,21 @@ class StagePlan:
     def is_owned(self) -> bool:
         """Does it keep the state of keys by key group? Then several owners each run a copy of it,
         on the rows of their groups; what they give is brought together in order."""
+        return self._has_state_by_key and not self.is_hybrid
+
+    @property
+    def _has_state_by_key(self) -> bool:
         return any(isinstance(node, Received) and node.owned for node in self.inputs)
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Do workers share the key groups of its state by a hybrid queue (Ordered, fig. 7)? It is
+        one chain then, whose first operator keeps state and gives rows as they come."""
+        if self.partitioning != HYBRID or not self._has_state_by_key:
+            return False
+        (chain, *others), nodes = chains(self.roots, self.fuse), list(walk(self.roots))
+        around = len(nodes) - len(chain)  # what comes in and what goes out; more: rows aside
+        return not others and around == 2 and isinstance(chain[0], Process | Running)
 
     @property
     def is_replicated(self) -> bool:
@@ -53,6 +80,7 @@ class Plan:
     logical: tuple[Node, ...]
     optimized: tuple[Node, ...]
     fuse: str = "auto"
+    partitioning: str = OWNERS
 
     @property
     def whole(self) -> StagePlan:
@@ -70,17 +98,25 @@ class Plan:
     def owned_stages(self) -> list[StagePlan]:
         """The stages of the node engine with several workers: a stage behind an exchange by key
         has several owners, whose rows come together in order before anything else reads them."""
-        return cut(relax_exchanges(give_owners(insert_exchanges(self.optimized))), self.fuse)
+        hybrid = self.partitioning == HYBRID
+        owned = give_owners(insert_exchanges(self.optimized), hybrid=hybrid, fuse=self.fuse)
+        return cut(relax_exchanges(owned), self.fuse, self.partitioning)
 
 
 def plan(
-    sinks: Sequence[Node], *, fuse: str = "auto", prune: bool = True, ordering: str = ""
+    sinks: Sequence[Node],
+    *,
+    fuse: str = "auto",
+    prune: bool = True,
+    ordering: str = "",
+    partitioning: str = OWNERS,
 ) -> Plan:
     """Plan a pipeline.
 
     fuse: "auto" runs chains of operators as one kernel, "none" each operator by itself.
     prune: False lets sources read and copy all their columns.
     ordering: in which order sinks see rows whose streams do not say it.
+    partitioning: how workers share the keys of an operator with state.
     """
     if fuse not in ("auto", "none"):
         raise ValueError(f'fuse={fuse!r}: use "auto" or "none"')
@@ -93,10 +129,10 @@ def plan(
     roots = prune_columns(roots, sources=prune)
     roots = hint_sources(roots)
     roots = compute_columns(roots)
-    return Plan(tuple(logical), tuple(roots), fuse)
+    return Plan(tuple(logical), tuple(roots), fuse, partitioning)
 
 
-def cut(roots: Sequence[Node], fuse: str = "auto") -> list[StagePlan]:
+def cut(roots: Sequence[Node], fuse: str = "auto", partitioning: str = OWNERS) -> list[StagePlan]:
     """Stages, cut at the exchanges: the rows of exchange k are Received with that number."""
     exchanges = [node for node in walk(roots) if isinstance(node, Exchange)]
     number = {id(node): k for k, node in enumerate(exchanges)}
@@ -119,10 +155,11 @@ def cut(roots: Sequence[Node], fuse: str = "auto") -> list[StagePlan]:
         )
 
     sinks = transform(roots, change)
-    return _stages([*sent.values(), *sinks], fuse)
+    stages = _stages([*sent.values(), *sinks])
+    return [StagePlan(k, tuple(roots), fuse, partitioning) for k, roots in enumerate(stages)]
 
 
-def _stages(outputs: Sequence[Node], fuse: str) -> list[StagePlan]:
+def _stages(outputs: Sequence[Node]) -> list[list[Node]]:
     """Outputs that share operators belong to one stage."""
     groups: list[tuple[set[int], list[Node]]] = []
     for output in outputs:
@@ -131,8 +168,7 @@ def _stages(outputs: Sequence[Node], fuse: str) -> list[StagePlan]:
         merged = [node for group in touching for node in group[1]]
         groups = [group for group in groups if group not in touching]
         groups.append((members.union(*(g[0] for g in touching)), [*merged, output]))
-    ordered = _after_their_senders([roots for _, roots in groups])
-    return [StagePlan(k, tuple(roots), fuse) for k, roots in enumerate(ordered)]
+    return _after_their_senders([roots for _, roots in groups])
 
 
 def _after_their_senders(stages: list[list[Node]]) -> list[list[Node]]:

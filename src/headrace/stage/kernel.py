@@ -20,6 +20,7 @@ from .generate.layouts import state_layout, table_layout, window_layout
 from .generate.stores import StoreLayout
 from .keyed_store import KeyedStore, by_host
 from .letters import DeadLetters, is_full, leave_out
+from .memory.records import i32s
 from .module import build
 from .room import give_memory, make_room
 from .strings.heap import new_heap
@@ -111,8 +112,7 @@ class Kernel:
         task, made = self.task, self.made
         task.ordered, task.due_count = NOT_SELECTED, NONE_DUE
         if made.uses_selection:
-            self._selection = np.zeros(self.capacity + 1, np.int32)
-            task.selection = self._selection.ctypes.data
+            task.selection = self._zeros(self.capacity + 1, np.int32)
         if made.uses_matches:
             task.matches = self._zeros(self.capacity + 1, np.int32)
         if made.uses_retry:
@@ -327,7 +327,7 @@ class Kernel:
     def row_in_work(self) -> int:
         """The row of the block that it has come to."""
         task = self.task
-        row = int(self._selection[task.row]) if self.made.uses_selection else task.row
+        row = i32s(task.selection)[task.row] if self.made.uses_selection else task.row
         return task.first + row
 
     def twin(self, operators: int | None = None, compiled: bool = False) -> Kernel:

@@ -169,9 +169,9 @@ def find_work(record):
 def reschedule(seat, unit):
     """Fig. 6, reSchedule: the reader of the fullest port is next, for a part of what lies there,
     then the unit itself."""
-    outputs = Output(Run(unit.run).outputs)
-    if unit.worklist != 0:  # what it gives goes through the reorder buffer
-        outputs = Output(Worklist(unit.worklist).buffer.outputs)
+    shared = unit.worklist != 0  # what it gives goes through the reorder buffer
+    at = Worklist(unit.worklist).buffer.outputs if shared else Run(unit.run).outputs
+    outputs = Output(at)
     reader, most = NO_UNIT, 0
     for k in range(unit.output_count):
         for place in range(outputs[k].count):

@@ -21,6 +21,7 @@ from ..nodes import (
     KEY,
     NONE,
     ORDERINGS,
+    PLACE,
     Exchange,
     FlatMap,
     MapBatches,
@@ -87,14 +88,7 @@ def keeps_order(key: Iterable[str], needed: Order) -> bool:
 
 
 def needed_orders(roots: Sequence[Node]) -> dict[int, Order]:
-    """id of each node -> the order that its rows must have, for all who read them.
-
-    Where every sink was promised all rows in order, all rows have it everywhere: the plan that was
-    tried most is the one that nobody has to ask for.
-    """
-    sinks = [node for node in walk(roots) if isinstance(node, Sink)]
-    if all(promised(sink) == ALL for sink in sinks):
-        return {id(node): ALL for node in walk(roots)}
+    """id of each node -> the order that its rows must have, for all who read them."""
     readers = consumers(roots)
     found: dict[int, Order] = {}
     for node in reversed(list(walk(roots))):
@@ -109,7 +103,8 @@ def relax_exchanges(roots: Sequence[Node]) -> list[Node]:
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         if isinstance(node, Exchange):
-            return replace(node, inputs=inputs, unordered=needed[id(node)] is None)
+            unordered = needed[id(node)] is None and PLACE not in node.schema
+            return replace(node, inputs=inputs, unordered=unordered)
         return node.with_inputs(*inputs)
 
     return transform(roots, change)

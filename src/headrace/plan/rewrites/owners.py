@@ -17,6 +17,7 @@ from dataclasses import replace
 from ..expressions import RowPlace
 from ..nodes import (
     PLACE,
+    Aside,
     DeadLetters,
     Exchange,
     Filter,
@@ -42,8 +43,12 @@ from .orders import keeps_order, needed_orders
 PLACED = Field(PLACE, int64)
 
 
-def give_owners(roots: Sequence[Node]) -> list[Node]:
-    """Exchanges whose rows are owned, and exchanges where rows of owners come together."""
+def give_owners(roots: Sequence[Node], *, hybrid: bool = False, fuse: str = "auto") -> list[Node]:
+    """Exchanges whose rows are owned, and exchanges where rows of owners come together.
+
+    hybrid: key groups are shared by a hybrid queue, so rows always have places, and a stage is one
+    chain of operators if it can be (`StagePlan.is_hybrid`).
+    """
     readers = consumers(roots)
     owned = {
         id(node)
@@ -64,11 +69,14 @@ def give_owners(roots: Sequence[Node]) -> list[Node]:
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         follows = bool(inputs) and id(inputs[0]) in behind
         placed = bool(inputs) and PLACE in inputs[0].schema
+        if hybrid and follows and _begins_chain(node, readers, fuse):
+            return node.with_inputs(*map(meet, inputs))
         match node:
             case Exchange() if id(node) in owned:
                 (reader,) = readers[id(node)]
                 if isinstance(reader, Process | Running):
-                    if not placed and not keeps_order(node.key, needed[id(reader)]):
+                    ordered = hybrid or not keeps_order(node.key, needed[id(reader)])
+                    if ordered and not placed:
                         inputs = (_numbered(inputs[0]),)
                     exchange = replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
                     behind.add(id(exchange))
@@ -100,6 +108,16 @@ def is_collected(root: Node) -> bool:
     """Do the rows that a stage of owners gives come together as they come?"""
     ordered = isinstance(root, Exchange) and bool(root.order)
     return not ordered and PLACE not in root.input.schema
+
+
+def _begins_chain(node: Node, readers: dict[int, list[Node]], fuse: str) -> bool:
+    """Does an operator without state go on with rows in a kernel of its own (`fusion`)?"""
+    if isinstance(node, Stateful | Aside | Exchange | Sink):
+        return False  # it is, or must be, where the operator before it is
+    before = node.inputs[0]
+    if len(node.inputs) > 1 or len(readers[id(before)]) > 1 or isinstance(node, FlatMap):
+        return True
+    return fuse == "none" or isinstance(before, Running) or before.tolerates or node.tolerates
 
 
 def _keeps_state(readers: Sequence[Node]) -> bool:
