@@ -176,6 +176,15 @@ def test_running_a_file(capsys, tmp_path):
     assert "console, 20 rows, on the driver; its rows cross: n: int64" in out
 
 
+def test_drawing_a_file(capsys, tmp_path):
+    file, drawing = tmp_path / "numbers.py", tmp_path / "drawing.svg"
+    file.write_text(PIPELINE)
+    out, _, code = said_and_code(capsys, "graph", str(file))
+    assert code == 0 and out.startswith("flowchart TD") and '"filter' in out
+    assert said_and_code(capsys, "graph", str(file), "--svg", str(drawing))[2] == 0
+    assert drawing.read_text().startswith("<svg") and "filter" in drawing.read_text()
+
+
 def test_the_example_of_the_readme_can_be_run_as_a_file():
     (report,) = outputs_in(EXAMPLES / "ads.py")
     assert str(report.connector).startswith("console")

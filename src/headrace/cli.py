@@ -1,4 +1,4 @@
-"""The command `headrace`: run, demo, bench, simulate, cluster, dev, warm, doctor.
+"""The command `headrace`: run, graph, top, demo, bench, simulate, cluster, dev, warm, doctor.
 
 >>> main(["--version"])
 Traceback (most recent call last):
@@ -65,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"headrace {_version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
     _add_run(commands)
+    _add_graph(commands)
+    _add_top(commands)
     _add_demo(commands)
     add_bench(commands)
     _add_simulate(commands)
@@ -89,6 +91,11 @@ def _workers(text: str) -> int | str:
     return text if text == "auto" else count(text)
 
 
+def _duration(text: str) -> float:
+    """A time, which may be 0."""
+    return 0.0 if text == "0" else seconds(text)
+
+
 def _numbers(text: str) -> list[float]:
     return [float(part) for part in text.split(",")]
 
@@ -110,6 +117,22 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--seconds", type=seconds, help="stop reading after so long")
     run.add_argument("--explain", action="store_true", help="show the plan, and run nothing")
     run.set_defaults(command=_run)
+
+
+def _add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    graph = commands.add_parser("graph", help="draw the pipeline of a Python file, and run nothing")
+    graph.add_argument("file", type=Path, help="as in run")
+    graph.add_argument("--svg", type=Path, metavar="PATH", help="a drawing (default: Mermaid text)")
+    graph.set_defaults(command=_graph)
+
+
+def _add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    top = commands.add_parser("top", help="what the jobs do that run in other processes, live")
+    top.add_argument(
+        "--seconds", type=_duration, help="how long; 0: one look (default: until Ctrl-C)"
+    )
+    top.add_argument("--json", action="store_true", help="one JSON line per job and second")
+    top.set_defaults(command=_top)
 
 
 def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -229,6 +252,21 @@ def _run(options: argparse.Namespace) -> int:
 
     with _spark_ended():
         return runner.run(options)
+
+
+def _graph(options: argparse.Namespace) -> int:
+    from . import runner
+
+    return runner.graph(options.file, options.svg)
+
+
+def _top(options: argparse.Namespace) -> int:
+    from .observe import top
+
+    if top.watch(options.seconds, as_json=options.json):
+        return 0
+    print(top.NOBODY, file=sys.stderr)
+    return 1
 
 
 @contextmanager

@@ -27,7 +27,6 @@ STREAM = {
     "where": 'stream.filter(col("price") > 1)',
     "query": 'stream.filter(col("price") > 1)',
     "flatMap": 'stream.flat_map(function, output=["x"])',
-    "explode": 'stream.flat_map(function, output=["x"])',
     "apply": "stream.map(function, output=[...]), or stream.map_batches(function, schema=...)",
     "mapInArrow": "stream.map_batches(function, schema=...)",
     "mapPartitions": "stream.map_batches(function, schema=...)",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .observe.history import History
+from .observe.notice import Notice
 from .observe.process import ProcessUsage, process_usage
 from .plan.explain import explain_plan
 from .plan.nodes import Sink, Source
@@ -133,7 +134,7 @@ class Job:
         self._engine = engine
         self._ending, self._over = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None  # that it runs on
-        self._history = History()
+        self._history, self._notice = History(), Notice()
 
     def __repr__(self) -> str:
         return f"Job({self.status}, {self.progress().rows_in:,} rows in)"
@@ -318,6 +319,7 @@ class Job:
             status = CANCELLED if isinstance(raised, KeyboardInterrupt) else FAILED
             raise
         finally:
+            self._notice.close()
             self._end(status, error)
 
     def _end(self, status: str, error: BaseException | None = None) -> None:
@@ -335,6 +337,7 @@ class Job:
             raise Cancelled
         if self._history.is_due():
             self._history.add(self.progress())
+        self._notice.look(self)
         if self._watch is not None:
             self._watch(self)
         late = self._seconds is not None and time.perf_counter() - self._started >= self._seconds

@@ -1,4 +1,5 @@
-"""`headrace run FILE`: the outputs that a Python file makes, run with the command's options."""
+"""`headrace run FILE` and `headrace graph FILE`: the outputs that a Python file makes, run with the
+command's options, or drawn."""
 
 from __future__ import annotations
 
@@ -68,4 +69,16 @@ def run(options: argparse.Namespace) -> int:
         f"{job.status}: {progress.rows_in:,} rows in, {progress.rows_out:,} out, "
         f"{progress.late_rows:,} late, {failed}{progress.seconds:.1f} s"
     )
+    return 0
+
+
+def graph(file: Path, svg: Path | None) -> int:
+    """Draw the pipeline of a file: as Mermaid text, or into an SVG file."""
+    from .observe.graph import Graph
+
+    drawn = Graph.of([output.node for output in outputs_in(file)])
+    if svg is None:
+        print(drawn)
+    else:
+        svg.write_text(drawn.svg, encoding="utf-8")
     return 0

@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from .beside import Beside
 from .expr import Agg, Expr, named_nodes, plain
 from .expr.functions import check_function
 from .expr.samples import is_sampled
@@ -30,6 +29,7 @@ from .plan.schema import Schema
 from .plan.windows.counting import Counting
 from .plan.windows.everything import Everything
 from .time import Length, Windows
+from .unfolded import Unfolded
 from .windowed import WindowedStream, named_aggregates
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def example(**columns: Any) -> Stream:
     return Stream(build.source(MemorySource(empty, schema=columns), "example"))
 
 
-class Stream(Beside):
+class Stream(Unfolded):
     """Rows to come, with named and typed columns. Immutable: every method gives a new stream.
 
     Every method that makes an operator takes `name=`; errors, metrics and saved state use it.

@@ -249,14 +249,17 @@ class Writer:
         *,
         format: str | Encoder = "json",
         key: str | None = None,
+        transaction: str | None = None,
         name: str | None = None,
         **options: Any,
     ) -> Output:
         """Into a Kafka topic, a message for each row, at least once.
 
         `format` is "json", "raw" (the column `value` as it is), or a function of a record batch
-        that gives a list of bytes; `key` names the column of the messages' keys. `options` are
-        those of librdkafka; their values are never shown.
+        that gives a list of bytes; `key` names the column of the messages' keys. `transaction` is
+        a name that this job alone has, also after a restart: each batch is then one transaction,
+        which readers of committed messages see whole, exactly once. `options` are those of
+        librdkafka; their values are never shown.
 
         >>> from headrace import read
         >>> read.memory({"n": [1]}).write.kafka("localhost:9092", "numbers", key="n")
@@ -267,7 +270,9 @@ class Writer:
         made = self._node(
             "write.kafka",
             name,
-            lambda: KafkaSink(servers, topic, format=format, key=key, **options),
+            lambda: KafkaSink(
+                servers, topic, format=format, key=key, transaction=transaction, **options
+            ),
         )
         return Output(made)
 

@@ -1,12 +1,14 @@
 """Random tables of all types, and ways to read a channel."""
 
 import datetime as dt
+from decimal import Context
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from headrace.connect.json_decode import converted
 from headrace.plan.schema import Field, Schema
-from headrace.plan.types import SCALARS, optional
+from headrace.plan.types import SCALARS, as_type, optional
 
 LONGEST = dt.timedelta(days=10**8)  # 64 bits of microseconds hold about as much
 VALUES = {
@@ -29,11 +31,39 @@ VALUES = {
     "binary": st.binary(max_size=20),
 }
 
+PRICE = as_type(pa.decimal128(38, 4))
+VALUES[PRICE.name] = st.integers(1 - 10**38, 10**38 - 1).map(
+    lambda units: (
+        Context(prec=38).create_decimal(units).scaleb(-PRICE.arrow.scale, Context(prec=38))
+    )
+)
+NUMBERS, POSITION = as_type(list[int]), as_type({"at": dt.datetime, "x y": float, "price": PRICE})
+VISIT = as_type({"tags": list[str], "raw": bytes, "took": dt.timedelta})
+VISITS = as_type(pa.list_(VISIT.arrow))
+COMPOSITES = [PRICE, NUMBERS, POSITION, VISITS]
+
+
+def values_of(kind):
+    """Values of any type."""
+    if kind.item is not None:
+        return st.lists(st.none() | values_of(kind.item), max_size=3)
+    if kind.parts:
+        parts = {name: st.none() | values_of(part) for name, part in kind.parts.items()}
+        return st.fixed_dictionaries(parts)
+    return VALUES[kind.name]
+
+
+def from_json(value, kind):
+    """A value of a list or struct from its text; others as they are."""
+    if not kind.is_nested or value is None:
+        return value
+    return converted(pa.array([value]), kind)[0].as_py()
+
 
 @st.composite
-def schemas(draw):
+def schemas(draw, among=(*SCALARS.values(), *COMPOSITES)):
     names = [f"c{i}" for i in range(draw(st.integers(1, 4)))]
-    kinds = [draw(st.sampled_from(list(SCALARS.values()))) for _ in names]
+    kinds = [draw(st.sampled_from(among)) for _ in names]
     return Schema(
         tuple(
             Field(name, optional(kind) if draw(st.booleans()) else kind)
@@ -43,13 +73,13 @@ def schemas(draw):
 
 
 @st.composite
-def tables(draw, max_rows=30):
+def tables(draw, max_rows=30, schemas=schemas()):
     """A schema, and an Arrow table of it in chunks."""
-    schema = draw(schemas())
+    schema = draw(schemas)
     count = draw(st.integers(0, max_rows))
     columns = []
     for field in schema:
-        values = VALUES[field.type.name]
+        values = values_of(field.type)
         if field.type.nullable:
             values = st.none() | values
         drawn = draw(st.lists(values, min_size=count, max_size=count))

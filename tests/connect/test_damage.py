@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.connect.data import read_all, tables
+from tests.connect.data import read_all, schemas, tables
 from tests.connect.file_formats import KINDS
 
 import headrace as hr
@@ -23,6 +23,7 @@ from headrace.connect.parquet_footer import footer_statistics
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import Binary, Column
 from headrace.plan.literals import to_literal
+from headrace.plan.types import SCALARS
 from headrace.stage.blocks.validation import validated
 
 
@@ -178,7 +179,7 @@ def test_globs_find_what_they_name(tmp_path):
 # ---- Parquet -------------------------------------------------------------------------------------
 
 
-@given(tables(), st.integers(1, 9))
+@given(tables(schemas=schemas(tuple(SCALARS.values()))), st.integers(1, 9))
 def test_statistics_are_those_that_arrow_finds(drawn, size):
     schema, table = drawn
     file = io.BytesIO()
@@ -194,7 +195,9 @@ def test_statistics_are_those_that_arrow_finds(drawn, size):
             ours = group.chunks[leaf]
             assert ours.nulls == (theirs and theirs.null_count)
             if theirs and field.type.name != "bool" and theirs.has_min_max:
-                assert (ours.low, ours.high) == (theirs.min_raw, theirs.max_raw)
+                raw = theirs.min_raw, theirs.max_raw
+                known = raw[0] <= raw[1]  # large unsigned numbers look like negative ones
+                assert (ours.low, ours.high) == (raw if known else (None, None))
 
 
 MANY_FOOTERS = """

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.connect.data import read_all, tables
 
+import headrace as hr
+from headrace import col
 from headrace.connect import files, parquet_format
 from headrace.connect.parquet import ParquetSource
 from headrace.connect.parquet_format import ParquetRows
@@ -55,6 +57,8 @@ def test_round_trips_and_any_range_can_be_read_again(tmp_path_factory, drawn, gr
     again, _ = read_all(source.open("files", start, stop), data.draw(st.integers(1, 40)))
     assert again == rows[low:high]
     for field in schema:
+        if field.type.is_nested:
+            continue  # these have no order
         count, position = data.draw(st.sampled_from(positions))
         values = [row[field.name] for row in rows[:count] if row[field.name] is not None]
         found = source.maximum(field.name, "files", position)
@@ -148,10 +152,11 @@ def test_a_reader_sees_the_files_that_were_there_and_a_later_one_goes_on(tmp_pat
 
 
 def test_columns_are_pruned_in_the_order_asked_for(tmp_path):
-    table = pa.table({"a": [1, 2], "b": ["x", "y"], "c": [[1], [2]], "d.e": [5, 6]})
+    odd = pa.array([[("x", 1)], None], pa.map_(pa.string(), pa.int8()))
+    table = pa.table({"a": [1, 2], "b": ["x", "y"], "c": odd, "d.e": [5, 6]})
     source = write(tmp_path, table)
     assert source.schema().names == ("a", "b", "d.e")
-    assert "unread: c (list<" in str(source)
+    assert "unread: c (map<" in str(source)
     rows = source.open("files", columns=["d.e", "a"]).poll(10, 0.0).rows
     assert rows.schema.names == ["d.e", "a"] and rows.num_rows == 2
     assert source.open("files", columns=[]).poll(10, 0.0).rows.num_rows == 2
@@ -304,3 +309,11 @@ def test_who_does_not_wait_gets_the_rows_of_the_next_file(tmp_path, monkeypatch)
     polled = [reader.poll(2, 0.0) for _ in range(6)]
     assert [batch.rows is not None for batch in polled] == [True] * 5 + [False]
     assert polled[-1].ended
+
+
+def test_large_unsigned_numbers_are_not_taken_for_negative_ones(tmp_path):
+    large = pa.table({"n": pa.array([3 * 10**9], pa.uint32()), "m": pa.array([2**63], pa.uint64())})
+    write(tmp_path, large)
+    rows = hr.read.parquet(tmp_path)
+    for condition in (col("n") > 5, col("m") > hr.lit(5, "uint64")):
+        assert rows.filter(condition).head(5).to_pylist() == large.to_pylist()

@@ -4,6 +4,7 @@ import datetime as dt
 import os
 import traceback
 from collections import Counter
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,18 +48,21 @@ def test_types(session):
         "timestamp": moment,
         "string": "a text of more than twelve bytes, ü",
         "binary": b"\x00\xff",
+        "decimal(38,2)": Decimal("-1.50"),
+        "array<string>": ["one", None],
+        "struct<at:timestamp,n:array<int>>": (moment, [1]),
     }
-    schema = ", ".join(f"`a {name}` {name}" for name in values) + ", list array<int>"
-    rows = [(*values.values(), [1]), (None,) * (len(values) + 1)]
+    schema = ", ".join(f"`a {name}` {name}" for name in values) + ", odd map<int, int>"
+    rows = [(*values.values(), {1: 1}), (None,) * (len(values) + 1)]
     frame = session.createDataFrame(rows, schema)
     stream = hr.read.spark(frame)
     assert stream.schema.names == tuple(f"a {name}" for name in values)
     assert all(field.type.nullable for field in stream.schema)
     back = stream.filter(hr.lit(True)).to_spark(compiled=False)
     assert not back.isStreaming
-    assert back.collect() == frame.drop("list").collect()
+    assert back.collect() == frame.drop("odd").collect()
     assert back.sparkSession is session
-    assert "unread: list (array<int>)" in stream.explain()
+    assert "unread: odd (map<int,int>)" in stream.explain()
 
 
 def test_nulls_and_required_columns(session):

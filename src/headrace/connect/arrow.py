@@ -145,7 +145,7 @@ def schema_of_table(table: pa.Table) -> tuple[Schema, dict[str, pa.DataType]]:
 
     >>> rows = pa.table({"a": [1, 2], "b": ["x", None], "c": [[1], []]})
     >>> schema_of_table(rows)
-    (Schema(a: int64, b: optional(string)), {'c': ListType(list<item: int64>)})
+    (Schema(a: int64, b: optional(string), c: list<int64>), {})
     """
     check_names(table.schema)
     schema, unknown = schema_of_arrow(table.schema)
@@ -233,7 +233,7 @@ def _may_fit(given: pa.DataType, kind: DataType) -> bool:
     number = kinds.is_integer(given) or kinds.is_floating(given) or kinds.is_decimal(given)
     return (
         kinds.is_null(given)
-        or (kind.is_numeric and number)
+        or ((kind.is_numeric or kind.is_decimal) and number)
         or (kind.is_whole and not kind.is_integer and kinds.is_integer(given))
         or (kind.name == "timestamp" and kinds.is_date(given))
         or (kind.name == "binary" and kinds.is_fixed_size_binary(given))

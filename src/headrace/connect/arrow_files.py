@@ -16,7 +16,7 @@ from headrace.plan.errors import DataError
 from . import files
 from .arrow import check_names
 from .files import FileSource, Selection, row_numbers
-from .paths import DECODING_ERRORS, open_regular, whole_path
+from .paths import DECODING_ERRORS, FilePath, open_regular, whole_path
 
 FILE_MAGIC = b"ARROW1"  # at the beginning and the end of the file format
 END_MARK, OLD_END_MARK = b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0"  # of the stream format
@@ -55,7 +55,7 @@ class ArrowFormat:
     kind = "arrow"
     endings: tuple[str, ...] = (".arrow", ".arrows", ".ipc", ".feather")
 
-    def open(self, path: Path, name: str) -> ArrowContent:
+    def open(self, path: FilePath, name: str) -> ArrowContent:
         """Open a file."""
         return ArrowContent(path, name)
 
@@ -74,7 +74,7 @@ class ArrowFormat:
 class ArrowContent:
     """One open file of either format."""
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: FilePath, name: str) -> None:
         self.name, self.path = name, whole_path(path)
         self._count: int | None = None
         self._file = open_regular(path)

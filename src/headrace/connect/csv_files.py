@@ -22,7 +22,7 @@ from .csv_decode import Columns
 from .csv_records import Chunk, Dialect, chunks
 from .files import Selection
 from .lines import TextSource
-from .paths import open_bytes, whole_path
+from .paths import FilePath, open_bytes, whole_path
 from .text_format import TextFormat
 
 AHEAD = 2  # chunks that are parsed before they are asked for
@@ -95,7 +95,7 @@ class CsvFormat(TextFormat):
         self.names = names  # of the columns, where files do not name them
         self.is_guessed = False
 
-    def open(self, path: Path, name: str) -> CsvContent:
+    def open(self, path: FilePath, name: str) -> CsvContent:
         """Open a file."""
         return CsvContent(path, name, self)
 
@@ -116,7 +116,7 @@ class CsvContent:
 
     schema = None  # names only: types are the schema's
 
-    def __init__(self, path: Path, name: str, form: CsvFormat) -> None:
+    def __init__(self, path: FilePath, name: str, form: CsvFormat) -> None:
         self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
         self._file = open_bytes(path)

@@ -16,7 +16,7 @@ from .csv_files import CsvFormat
 from .csv_records import Dialect
 from .folder_sink import FolderSink
 from .iso import is_iso, texts_of_times
-from .kafka_encode import texts_of_bytes
+from .kafka_encode import json_column, texts_of_bytes
 from .staging import DAY, RowWriter
 
 
@@ -30,8 +30,8 @@ class CsvSink(FolderSink):
     The first line of every file names the columns. Texts are quoted, a null is nothing at all, and
     so is told from an empty text. Timestamps are written as `2024-01-31T12:00:00.000000Z`, dates as
     `2024-01-31` (years 1 to 9999), times as `12:00:00.000000`, durations as whole numbers of
-    microseconds, binary values in base64. `read.csv` reads all of it back as it
-    was.
+    microseconds, binary values in base64, lists and structs in JSON. `read.csv` reads all of it
+    back as it was.
 
     Guarantees: exactly-once, as long as a batch has one name for ever: a batch that is there is
     not published again. Jobs that write to one folder need names of batches that differ.
@@ -115,7 +115,8 @@ def _written_as(field: Field) -> pa.DataType:
     kind = field.type
     if kind.name == "duration":
         return pa.int64()
-    return pa.string() if is_iso(kind) or kind.is_text else kind.to_arrow()
+    plain = kind.is_numeric or kind.is_decimal or kind.name in ("bool", "uint64")
+    return kind.to_arrow() if plain else pa.string()
 
 
 def _texts(field: Field, column: pa.ChunkedArray) -> Any:
@@ -124,4 +125,6 @@ def _texts(field: Field, column: pa.ChunkedArray) -> Any:
         return texts_of_times(field, column)
     if field.type.name == "binary":
         return texts_of_bytes(column)
+    if field.type.is_nested:
+        return pa.chunked_array([json_column(field, chunk) for chunk in column.chunks], pa.string())
     return column.cast(_written_as(field))

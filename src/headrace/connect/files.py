@@ -33,7 +33,7 @@ from .arrow import (
     null_error,
     said_of_unread,
 )
-from .paths import find_files, local_path, whole_path
+from .paths import FilePath, find_files, readable_path, whole_path, without_credentials
 from .pushdown import mask, usable
 
 CHANNEL = "files"
@@ -128,7 +128,7 @@ class Format(Protocol):
         """How the names of such files end."""
         ...
 
-    def open(self, path: Path, name: str) -> Content:
+    def open(self, path: FilePath, name: str) -> Content:
         """Open a file; a DataError where it is not of this format."""
         ...
 
@@ -152,12 +152,13 @@ class FileSource(Located):
     bounded = True
 
     def __init__(self, path: str | os.PathLike[str], form: Format, *, schema: Any = None) -> None:
-        self._path, self._format = local_path(path), form
+        self._path, self._format = readable_path(path), form
         base, names = find_files(self._path, form.endings)
         self._schema, self._unread = schema_of_files(form, self._path, base, names, schema)
 
     def __str__(self) -> str:
-        return f"{self._format.kind} {self._path}{said_of_unread(self._unread)}"
+        path = without_credentials(self._path)
+        return f"{self._format.kind} {path}{said_of_unread(self._unread)}"
 
     def schema(self) -> Schema:
         """The schema given, or that of the first file."""
@@ -220,7 +221,7 @@ class FileSource(Located):
     def close(self) -> None:
         """Nothing to do: readers hold the files."""
 
-    def _between(self, start: Place | None, stop: Place | None) -> tuple[Path, list[str]]:
+    def _between(self, start: Place | None, stop: Place | None) -> tuple[FilePath, list[str]]:
         """The files that have rows between two positions."""
         base, names = find_files(self._path, self._format.endings)
         for position in (start, stop):
@@ -233,7 +234,7 @@ class FileSource(Located):
 
 
 def schema_of_files(
-    form: Format, path: str, base: Path, names: Sequence[str], given: Any
+    form: Format, path: str, base: FilePath, names: Sequence[str], given: Any
 ) -> tuple[Schema, dict[str, pa.DataType]]:
     """The schema given, or that of the first file and the columns of it that stay unread."""
     if given is not None:
@@ -330,7 +331,7 @@ class FileReader(Located):
     def __init__(
         self,
         form: Format,
-        base: Path,
+        base: FilePath,
         names: Sequence[str],
         selection: Selection,
         start: Place | None,

@@ -21,6 +21,11 @@ from .staging import DAY, StagedSink, published_as, safe, sync
 PART = "part-"  # how the names of published files begin
 STAGING = "_staging"  # readers of folders leave out names that begin with "_"
 COMMIT = ".commit"  # where attempts are put together; no attempt can have this name (safe)
+NO_RENAME = (
+    "a batch is published by a rename, which object stores lack: others would see half of it\n"
+    "  fix: write to a folder of this machine or one that is mounted, or let Spark write: "
+    "stream.to_spark()"
+)
 
 
 class FolderSink(StagedSink):
@@ -39,7 +44,7 @@ class FolderSink(StagedSink):
         mode: str = "append",
         keep_staged: float = DAY,
     ) -> None:
-        text = local_path(path)
+        text = local_path(path, NO_RENAME)
         self._folder = Path(text)
         self._ends: dict[str, str] | None = None  # of the batches that are published, if known
         super().__init__(text, self._folder / STAGING, mode=mode, keep_staged=keep_staged)

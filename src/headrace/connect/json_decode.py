@@ -12,6 +12,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +47,7 @@ def decode(lines: Sequence[bytes], columns: Schema) -> pa.RecordBatch | None:
     [{'n': 1}, {'n': 3}]
     """
     chunk = b"\n".join(lines)
-    if _is_taken_too_easily(chunk):
+    if any(field.type.is_composite for field in columns) or _is_taken_too_easily(chunk):
         return None
     wanted = columns if len(columns) else _NO_COLUMN
     kinds = pa.schema({field.name: parsed_as(field.type) for field in wanted})
@@ -125,7 +126,7 @@ def _stored(value: Any) -> Any:
 
 def parsed_as(kind: DataType) -> pa.DataType:
     """The type in which Arrow is to parse texts that stand for values of a type."""
-    if is_iso(kind) or kind.name == "binary":
+    if is_iso(kind) or kind.name == "binary" or kind.is_nested:
         return pa.string()
     if kind.name == "duration":
         return pa.int64()
@@ -139,6 +140,10 @@ def converted(column: pa.Array, kind: DataType) -> pa.Array:
     if kind.name == "binary":
         texts = column.to_pylist()
         return pa.array([None if text is None else _bytes(text) for text in texts], pa.binary())
+    if kind.is_nested:
+        texts = column.to_pylist()
+        values = [None if text is None else of_json(_parsed(text), kind) for text in texts]
+        return pa.array(values, kind.to_arrow())
     return pc.cast(column, kind.to_arrow(), safe=not kind.is_float)
 
 
@@ -149,7 +154,7 @@ def _bytes(text: str) -> bytes:
 def _row(line: bytes, columns: Schema) -> list[Any]:
     """The values of a line in stored form; a ValueError says what is wrong with it."""
     try:
-        found = json.loads(line.decode(), parse_int=_whole)
+        found = _parsed(line.decode())
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(found, dict):
@@ -168,6 +173,22 @@ def _whole(text: str) -> int:
     return _MINUS_ZERO if text == "-0" else int(text)
 
 
+class _Real(float):
+    """A float, and the digits that it was read from."""
+
+    def __new__(cls, text: str) -> _Real:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    text: str
+
+
+def _parsed(text: str) -> Any:
+    """What a text in JSON says, exactly."""
+    return json.loads(text, parse_int=_whole, parse_float=_Real)
+
+
 def _value(found: dict[str, Any], field: Field) -> Any:
     value, kind = found.get(field.name), field.type
     if value is None:
@@ -177,18 +198,42 @@ def _value(found: dict[str, Any], field: Field) -> Any:
         raise ValueError(
             f"column {field.name!r} is {said}, and the schema says {kind}; use optional({kind})"
         )
-    if kind.is_float and value is _MINUS_ZERO:
-        return -0.0
-    if kind.is_float and isinstance(value, str) and value in _SPECIAL_FLOATS:
-        return _SPECIAL_FLOATS[value]
     try:
-        if is_iso(kind) or kind.name == "binary":
-            return _of_text(value, kind)
-        return stored(value, kind)
+        return of_json(value, kind)
     except (ValueError, ExpressionError) as error:
         what = f"{_shortened(value)} is not a value of {kind.required}"
         said = cut(str(error)) if isinstance(value, int) else what  # a number may be too large
         raise ValueError(f"column {field.name!r}: {said}") from None
+
+
+def of_json(value: Any, kind: DataType) -> Any:
+    """A value in stored form from what JSON has for it; a ValueError or an ExpressionError where it
+    is not of that type. Decimals are numbers or texts; fields that a struct lacks are left out.
+
+    >>> from headrace.plan.types import as_type
+    >>> of_json({"at": "1970-01-01T00:00:00Z", "more": 1}, as_type({"at": "timestamp", "n": int}))
+    {'at': 0, 'n': None}
+    """
+    if kind.is_float and value is _MINUS_ZERO:
+        return -0.0
+    if kind.is_float and isinstance(value, str) and value in _SPECIAL_FLOATS:
+        return _SPECIAL_FLOATS[value]
+    if value is not None and (is_iso(kind) or kind.name == "binary"):
+        return _of_text(value, kind)
+    if kind.is_decimal and isinstance(value, _Real | str):
+        return stored(_decimal(value.text if isinstance(value, _Real) else value), kind)
+    if kind.item is not None and isinstance(value, list):
+        return [of_json(item, kind.item) for item in value]
+    if kind.parts and isinstance(value, dict):
+        return {name: of_json(value.get(name), part) for name, part in kind.parts.items()}
+    return stored(value, kind)
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not a number") from None
 
 
 def _of_text(value: Any, kind: DataType) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from headrace.plan.schema import Schema
 
 from .json_decode import decode, decode_each
 from .lines import LineContent, TextSource
+from .paths import FilePath
 from .text_format import TextFormat
 
 FEW_BYTES = 4096  # for less it takes longer to call Arrow's parser than to decode line by line
@@ -34,9 +34,9 @@ class JsonSource(TextSource):
     Guarantees: replayable, as long as the files stay as they are; a position is a file and a number
     of lines in it, `{"file": "part-0.json", "row": 4096}`, empty lines included.
 
-    >>> import tempfile
+    >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
-    >>> _ = Path(folder.name, "a.json").write_text('{"n": 1}\\n{"n": "x"}\\n{"n": 3}\\n')
+    >>> _ = pathlib.Path(folder.name, "a.json").write_text('{"n": 1}\\n{"n": "x"}\\n{"n": 3}\\n')
     >>> source = JsonSource(folder.name, schema={"n": int})
     >>> source.open("files").poll(10, 0.0)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -59,7 +59,7 @@ class JsonFormat(TextFormat):
     kind = "json"
     endings: tuple[str, ...] = (".json", ".jsonl", ".ndjson")
 
-    def open(self, path: Path, name: str) -> JsonContent:
+    def open(self, path: FilePath, name: str) -> JsonContent:
         """Open a file."""
         return JsonContent(path, name, self)
 

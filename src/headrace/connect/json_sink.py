@@ -27,8 +27,8 @@ class JsonSink(FolderSink):
     Every object has all columns, null included. Timestamps are written as
     `"2024-01-31T12:00:00.000000Z"`, dates as `"2024-01-31"` (years 1 to 9999), times as
     `"12:00:00.000000"`, durations as whole numbers of microseconds, binary values in base64, and
-    floats that JSON lacks as "NaN", "Infinity" and "-Infinity". `read.json` reads all of it back as
-    it was.
+    floats that JSON lacks as "NaN", "Infinity" and "-Infinity", decimals as numbers. `read.json`
+    reads all of it back as it was.
 
     Guarantees: exactly-once, as long as a batch has one name for ever: a batch that is there is
     not published again. Jobs that write to one folder need names of batches that differ.

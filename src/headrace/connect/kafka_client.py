@@ -29,6 +29,7 @@ _OURS = {
     "auto.offset.reset": "use start=",
     "enable.partition.eof": "headrace needs the ends of partitions",
     "delivery.report.only.error": "headrace waits for all deliveries",
+    "transactional.id": "use transaction=",
     "allow.auto.create.topics": "headrace reads topics that are there",
 }
 
@@ -63,8 +64,8 @@ class Connection:
 
     __repr__ = __str__
 
-    def consumer(self, trouble: Trouble) -> Any:
-        """A consumer that commits nothing and is given its partitions."""
+    def consumer(self, trouble: Trouble, group: str = "") -> Any:
+        """A consumer that commits nothing and is given its partitions; of no group, mostly."""
         defaults = {
             "group.id": "headrace",  # a name is needed, though there is no group
             "client.id": "headrace",
@@ -77,11 +78,12 @@ class Connection:
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
+            **({"group.id": group} if group else {}),
         }
         return self._client("Consumer", defaults, ours, trouble)
 
-    def producer(self, trouble: Trouble) -> Any:
-        """A producer whose retries neither double nor reorder."""
+    def producer(self, trouble: Trouble, transaction: str = "") -> Any:
+        """A producer whose retries neither double nor reorder; perhaps one with transactions."""
         defaults = {
             "client.id": "headrace",
             "enable.idempotence": True,
@@ -89,6 +91,10 @@ class Connection:
             "reconnect.backoff.max.ms": 1000,
         }
         ours = {"delivery.report.only.error": True, "on_delivery": trouble.not_delivered}
+        if transaction:
+            ours |= {"transactional.id": transaction, "enable.idempotence": True}
+            # an answer that a broker took with it when it went is waited for so long
+            defaults |= {"socket.timeout.ms": 10_000}
         return self._client("Producer", defaults, ours, trouble)
 
     def check(self, kind: str) -> None:

@@ -116,7 +116,8 @@ class Json:
 
     def __init__(self, columns: Schema) -> None:
         self._columns = columns
-        self._plain = len(columns) > 0 and all(f.type.name != "binary" for f in columns)
+        odd = [f for f in columns if f.type.name == "binary" or f.type.is_composite]
+        self._plain = len(columns) > 0 and not odd
         parsed_as = pa.schema([(f.name, _parsed_as(f.type)) for f in columns])
         self._options = pj.ParseOptions(
             explicit_schema=parsed_as, unexpected_field_behavior="ignore"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,25 +23,40 @@ _SPECIAL_FLOATS = {"nan": '"NaN"', "-nan": '"NaN"', "inf": '"Infinity"', "-inf":
 
 def json_texts(rows: pa.RecordBatch, schema: Schema) -> list[bytes]:
     """One JSON object for each row: times as ISO 8601, durations as microseconds, bytes as base64,
-    NaN as a text.
+    NaN as a text, decimals as numbers.
 
     >>> rows = pa.record_batch({"user": ["ann", None], "n": [1, 2]})
     >>> json_texts(rows, Schema.of(rows.schema))
     [b'{"user":"ann","n":1}', b'{"user":null,"n":2}']
     """
-    pieces: list[Any] = []
-    for number, field in enumerate(schema):
-        start = "," if number else "{"
-        pieces.append(f"{start}{json.dumps(field.name, ensure_ascii=False)}:")
-        pieces.append(_texts(field, rows.column(field.name)).fill_null("null"))
-    if not pieces:
+    if not len(schema):
         return [b"{}"] * rows.num_rows
-    return _list(_joined(*pieces, "}").cast(pa.binary()))
+    return _list(_objects(schema, [rows.column(name) for name in schema.names]).cast(pa.binary()))
 
 
-def _texts(field: Field, column: pa.Array) -> pa.Array:
-    """The values of a column in JSON; nulls stay null."""
+def _objects(fields: Iterable[Field], columns: Iterable[pa.Array]) -> pa.Array:
+    """One JSON object for each row of some columns."""
+    pieces: list[Any] = []
+    for field, column in zip(fields, columns, strict=True):
+        start = "," if pieces else "{"
+        pieces.append(f"{start}{json.dumps(field.name, ensure_ascii=False)}:")
+        pieces.append(json_column(field, column).fill_null("null"))
+    return _joined(*pieces, "}")
+
+
+def json_column(field: Field, column: Any) -> pa.Array:
+    """The values of a column in JSON; nulls stay null.
+
+    >>> from headrace.plan.types import as_type
+    >>> lists = pa.array([["a", None], None, []])
+    >>> json_column(Field("tags", as_type(list[str])), lists).to_pylist()
+    ['["a",null]', None, '[]']
+    """
     kind = field.type
+    if kind.is_nested:
+        column = column.cast(kind.to_arrow())
+        made = _lists(field, column) if kind.item else _structs(field, column)
+        return pc.if_else(column.is_valid(), made, pa.scalar(None, pa.string()))
     if is_iso(kind):
         return _quoted(texts_of_times(field, column))
     if kind.name == "duration":
@@ -58,6 +73,19 @@ def _texts(field: Field, column: pa.Array) -> pa.Array:
     if kind.is_float and not pc.all(pc.is_finite(column)).as_py():
         return pa.array([_SPECIAL_FLOATS.get(t, t) for t in _list(texts)], pa.string())
     return texts
+
+
+def _lists(field: Field, column: Any) -> pa.Array:
+    items = Field(field.name, field.type.item or field.type)
+    texts = json_column(items, column.flatten()).fill_null("null")
+    ends = pc.cumulative_sum(column.value_lengths().fill_null(0))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+    return _joined("[", pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ","), "]")
+
+
+def _structs(field: Field, column: Any) -> pa.Array:
+    parts = [Field(name, kind) for name, kind in field.type.parts.items()]
+    return _objects(parts, column.flatten())
 
 
 def texts_of_bytes(column: Any) -> pa.Array:
@@ -91,6 +119,8 @@ def keys_of(rows: pa.RecordBatch, key: Field) -> list[bytes | None]:
         column = texts_of_times(key, column)
     elif key.type.name == "duration":
         column = column.cast(pa.int64()).cast(pa.string())
+    elif key.type.is_nested:
+        column = json_column(key, column)
     elif not key.type.is_text:
         column = column.cast(pa.string())
     return list(column.cast(pa.binary()).to_pylist())

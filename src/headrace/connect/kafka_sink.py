@@ -14,6 +14,8 @@ from headrace.plan.schema import Field, Schema
 
 from .kafka_client import OfTopic, Trouble, format_name, kafka
 from .kafka_encode import Encoder, check_columns, check_format, json_texts, keys_of, raw_values
+from .kafka_transactions import Transactions
+from .staging import published_otherwise
 
 FLUSH_SECONDS = 0.5  # after which a flush looks for errors
 
@@ -31,14 +33,18 @@ class KafkaSink(OfTopic):
     again after a failure are sent again. Messages with the same key stay in order. A topic that is
     not there is made, with their defaults, by brokers that are set to do so.
 
+    With `transaction`, a name that this job alone has, also after a restart: exactly-once. A batch
+    is one transaction, with its name, so readers of committed messages see all of it or nothing,
+    and a batch whose name is the last one is not sent again. Kafka forgets that name when nobody
+    has written for some days (offsets.retention.minutes). Another job of the same name ends this
+    one's writing.
+
     Other options are those of librdkafka, with dots or underscores in their names; none of their
     values shows in texts and errors.
 
     >>> str(KafkaSink("localhost:9092", "totals", key="user"))
     'kafka localhost:9092, topic totals, json, key user'
     """
-
-    exactly_once = False
 
     def __init__(
         self,
@@ -47,17 +53,22 @@ class KafkaSink(OfTopic):
         *,
         format: str | Encoder = "json",
         key: str | None = None,
+        transaction: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(servers, topic, format, options)
         check_format(format)
-        self._key = key
+        if transaction is not None and (not isinstance(transaction, str) or not transaction):
+            raise DataError(f"transaction={transaction!r}: must be a name that no other job has")
+        self._key, self._transaction = key, transaction
+        self.exactly_once = self.keeps_ends = transaction is not None
         self._connection.check("Producer")
         self._schema = Schema(())
 
     def __str__(self) -> str:
         said = super().__str__()
-        return said if self._key is None else f"{said}, key {self._key}"
+        said += "" if self._key is None else f", key {self._key}"
+        return said if self._transaction is None else f"{said}, transaction {self._transaction}"
 
     @says_where
     def open(self, schema: Schema) -> None:
@@ -76,6 +87,10 @@ class KafkaSink(OfTopic):
             keys = keys_of(rows, Field(self._key, self._schema[self._key]))
         with self._lock:
             producer = self._client()
+            if self._transactions is not None:
+                if self._is_published(batch):
+                    return rows.num_rows
+                self._transactions.begin()
             for value, key in zip(values, keys, strict=True):
                 self._produce(producer, value, key)
             producer.poll(0)
@@ -83,15 +98,33 @@ class KafkaSink(OfTopic):
         return rows.num_rows
 
     @says_where
-    def commit(self, batch: str, messages: Sequence[int]) -> None:
-        """Wait until everything that was sent has arrived."""
+    def commit(self, batch: str, messages: Sequence[int], end: str = "") -> None:
+        """Wait until everything that was sent has arrived, all of it at once in a transaction.
+
+        end: stands for where the batch ends. One that was committed with another end had other
+        rows, and is a DataError.
+        """
         with self._lock:
-            self._flush()
+            if self._transaction is None:
+                self._flush()
+            elif not self._is_published(batch, end):
+                assert self._transactions is not None
+                try:
+                    self._transactions.commit(batch, end)
+                except DataError:
+                    try:
+                        self._check()  # it may know of rows that were not delivered
+                    finally:
+                        self._forget()  # who begins again takes back what is open
+                    raise
 
     def abort(self, batch: str, attempt: str) -> None:
-        """Drop what has not left yet; what has left cannot be taken back."""
+        """Drop what has not left yet; what has left can be taken back in a transaction only."""
         with self._lock:
-            if self._open_client is not None:
+            if self._transactions is not None:
+                with suppress(DataError):  # one that cannot be taken back is never committed
+                    self._transactions.abort()
+            elif self._open_client is not None:
                 self._open_client.purge()
                 self._open_client.flush(FLUSH_SECONDS)
             self._trouble = Trouble()
@@ -102,20 +135,42 @@ class KafkaSink(OfTopic):
         """Wait until everything that was sent has arrived; raises if it does not."""
         with self._lock:
             try:
-                self._flush()
+                if self._transactions is not None:
+                    self._transactions.abort()  # what is committed has arrived
+                else:
+                    self._flush()
             finally:
                 self._forget()
 
     # ---- inside ------------------------------------------------------------------------------
 
+    def _renew(self) -> None:
+        super()._renew()
+        self._transactions: Transactions | None = None
+
     def _new_client(self, trouble: Trouble) -> Any:
-        return self._connection.producer(trouble)
+        if self._transaction is None:
+            return self._connection.producer(trouble)
+        name = f"{self._transaction}-{self._topic}"  # a job may write to several topics
+        self._transactions = Transactions(self._connection, name, self._topic, trouble)
+        return self._transactions.producer
 
     def _forget(self) -> None:
         if self._open_client is not None:
             with suppress(Exception):  # nothing is left to send
-                self._open_client.close()
-            self._open_client = None
+                (self._transactions or self._open_client).close()
+            self._open_client = self._transactions = None
+
+    def _is_published(self, batch: str, end: str | None = None) -> bool:
+        """Is this the last batch that was committed? Then it must have had the same end."""
+        self._client()
+        assert self._transactions is not None
+        last = self._transactions.published
+        if last is None or last[0] != batch:
+            return False
+        if end is not None and last[1] != end:
+            raise published_otherwise(self, batch, last[1], end)
+        return True
 
     def _values(self, rows: pa.RecordBatch) -> Sequence[bytes | None]:
         if self._format == "json":

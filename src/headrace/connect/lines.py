@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from headrace.plan.schema import Schema
 
 from . import text_format
 from .files import FileSource, Selection
-from .paths import open_bytes, whole_path
+from .paths import FilePath, open_bytes, whole_path
 from .text_format import BYTE_ORDER_MARK, TextFormat
 
 LINE = Schema.of({"line": str})
@@ -45,7 +44,7 @@ class LineFormat(TextFormat):
     kind = "text"
     endings: tuple[str, ...] = (".txt", ".log")
 
-    def open(self, path: Path, name: str) -> PlainContent:
+    def open(self, path: FilePath, name: str) -> PlainContent:
         """Open a file."""
         return PlainContent(path, name, self)
 
@@ -55,7 +54,7 @@ class LineContent(ABC):
 
     schema = None
 
-    def __init__(self, path: Path, name: str, form: TextFormat) -> None:
+    def __init__(self, path: FilePath, name: str, form: TextFormat) -> None:
         self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
         self._file = open_bytes(path)

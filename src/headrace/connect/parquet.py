@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from headrace.plan.located import says_where
@@ -14,7 +13,7 @@ from .files import FileSource, Place, check_columns
 from .memory import stored_maximum
 from .parquet_files import ParquetContent
 from .parquet_format import ParquetFormat
-from .paths import DECODING_ERRORS
+from .paths import DECODING_ERRORS, FilePath
 
 Bound = tuple[int, int, int, Any]  # number, first row, row behind, largest value of a column
 
@@ -68,7 +67,7 @@ class ParquetSource(FileSource):
                     found.append(_read_maximum(base / name, name, group, column, rows, kind))
         return max((value for value in found if value is not None), default=None)
 
-    def _bounds(self, base: Path, name: str, column: str) -> list[Bound]:
+    def _bounds(self, base: FilePath, name: str, column: str) -> list[Bound]:
         """The row groups of a file and the largest value of a column in each, if it is known.
 
         They are kept as long as the file stays as it is: a planner asks again for every batch.
@@ -92,7 +91,9 @@ class ParquetSource(FileSource):
         return made
 
 
-def _read_maximum(path: Path, name: str, group: int, column: str, rows: int, kind: DataType) -> Any:
+def _read_maximum(
+    path: FilePath, name: str, group: int, column: str, rows: int, kind: DataType
+) -> Any:
     """The largest value in the first rows of a row group, which are read for it."""
     content = ParquetContent(path, name)
     try:

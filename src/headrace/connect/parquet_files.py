@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -15,7 +14,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.types import DataType, from_arrow
 
 from .parquet_footer import GroupStatistics, footer_statistics
-from .paths import DECODING_ERRORS, open_regular, whole_path
+from .paths import DECODING_ERRORS, FilePath, open_bytes, open_regular, whole_path
 from .pushdown import Range
 
 _PER_MICROSECOND = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
@@ -24,8 +23,8 @@ _PER_MICROSECOND = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseco
 class ParquetContent:
     """One open file: its columns, its row groups and their statistics."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        self.name, self.path = name, whole_path(path)
+    def __init__(self, path: FilePath, name: str) -> None:
+        self.name, self.path, self._path = name, whole_path(path), path
         self._source = open_regular(path)
         try:
             self.file = pq.ParquetFile(self._source)
@@ -72,7 +71,7 @@ class ParquetContent:
 
     @cached_property
     def _statistics(self) -> list[GroupStatistics]:
-        with open(self.path, "rb") as file:
+        with open_bytes(self._path) as file:
             found = footer_statistics(file)
         return found if [group.rows for group in found] == self._group_rows else []
 
@@ -88,6 +87,8 @@ class ParquetContent:
 
     def _value(self, bound: Any, leaf: int, kind: DataType) -> Any:
         """A bound in stored form; None where it is none of the type."""
+        if kind.is_composite:
+            return None
         if kind.name == "timestamp":
             return self._microseconds(bound, leaf)
         if kind.name == "string":
@@ -99,7 +100,9 @@ class ParquetContent:
             return bound if isinstance(bound, bytes) else None
         if kind.is_float:
             return bound if isinstance(bound, float) and not math.isnan(bound) else None
-        return bound if isinstance(bound, int) else None
+        if not isinstance(bound, int) or (bound < 0 and kind.name.startswith("uint")):
+            return None  # a large unsigned number, which the file has as a negative one
+        return bound
 
     def _microseconds(self, bound: Any, leaf: int) -> int | None:
         """A time as the file has it, rounded down; None where its unit is not known."""

@@ -14,7 +14,7 @@ from headrace.plan.expressions import columns_of
 from . import files
 from .files import Selection, row_numbers
 from .parquet_files import ParquetContent
-from .paths import DECODING_ERRORS
+from .paths import DECODING_ERRORS, FilePath
 from .pushdown import may_match
 
 FIRST_ROWS = 64  # of a row group: they tell how long its texts are
@@ -42,7 +42,7 @@ class ParquetFormat:
     kind = "parquet"
     endings: tuple[str, ...] = (".parquet",)
 
-    def open(self, path: Path, name: str) -> ParquetRows:
+    def open(self, path: FilePath, name: str) -> ParquetRows:
         """Open a file."""
         return ParquetRows(path, name)
 

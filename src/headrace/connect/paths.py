@@ -8,16 +8,20 @@ import itertools
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from headrace.plan.errors import DataError
 
+from .remote import RemotePath, find_remote
+
 # What Arrow raises of files that it cannot make sense of; some names in them are no texts.
 DECODING_ERRORS = (pa.ArrowException, OSError, ValueError, OverflowError)
+LOCAL = ("file://", "local://")  # how URLs of files of this machine begin
 
 
 def without_credentials(path: str) -> str:
@@ -40,37 +44,53 @@ def is_url(text: str) -> bool:
     return "://" in text or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text) is not None
 
 
-def local_path(path: str | os.PathLike[str]) -> str:
-    """A path as text; a DataError where it is a URL."""
+def readable_path(path: str | os.PathLike[str]) -> str:
+    """A path or URL as text; one of a local file as a path.
+
+    >>> readable_path("file:///data/my%20rows"), readable_path("s3://bucket/rows")
+    ('/data/my rows', 's3://bucket/rows')
+    """
     text = os.fspath(path)
+    return unquote(urlsplit(text).path) if text.startswith(LOCAL) else text
+
+
+def local_path(path: str | os.PathLike[str], why: str = "") -> str:
+    """A path as text; a DataError, which says why, where it is a URL of something elsewhere."""
+    text = readable_path(path)
     if is_url(text):
-        raise DataError(f"{without_credentials(text)} is a URL; only local paths can be used")
+        said = f"{without_credentials(text)} is a URL; only local paths can be used"
+        raise DataError(f"{said}: {why}" if why else said)
     return text
 
 
-def whole_path(path: str | os.PathLike[str]) -> str:
+AnyPath = str | os.PathLike[str] | RemotePath
+FilePath = Path | RemotePath
+
+
+def whole_path(path: AnyPath) -> str:
     """A path as errors say it: the same on every engine, whatever folder a process is in.
 
     >>> whole_path("/data/./rows.json")
     '/data/rows.json'
     """
-    return os.path.abspath(path)
+    return str(path) if isinstance(path, RemotePath) else os.path.abspath(path)
 
 
-def open_regular(path: str | os.PathLike[str]) -> pa.OSFile:
+def open_regular(path: AnyPath) -> pa.NativeFile:
     """Open a file for Arrow; a DataError where it cannot be read, or is a pipe or a device."""
-    check_regular(path)
-    try:
-        return pa.OSFile(os.fspath(path), "r")
-    except OSError as error:
-        raise not_readable(path, error) from None
+    return _opened(path, lambda local: pa.OSFile(os.fspath(local), "r"))
 
 
-def open_bytes(path: str | os.PathLike[str]) -> BinaryIO:
+def open_bytes(path: AnyPath) -> Any:
     """Open a file to read its bytes; a DataError as for `open_regular`."""
-    check_regular(path)
+    return _opened(path, lambda local: open(local, "rb"))
+
+
+def _opened(path: AnyPath, open_local: Callable[[str | os.PathLike[str]], Any]) -> Any:
+    if not isinstance(path, RemotePath):
+        check_regular(path)
     try:
-        return open(path, "rb")
+        return path.open() if isinstance(path, RemotePath) else open_local(path)
     except OSError as error:
         raise not_readable(path, error) from None
 
@@ -85,20 +105,22 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise DataError(f"{whole_path(path)} is not a regular file, and cannot be read again")
 
 
-def not_readable(path: str | os.PathLike[str], error: OSError) -> DataError:
+def not_readable(path: AnyPath, error: OSError) -> DataError:
     """What to say of a file or folder that cannot be opened."""
     if isinstance(error, FileNotFoundError):
         return DataError(f"{whole_path(path)} is gone; it was there before")
     return DataError(f"{whole_path(path)} cannot be read: {error.strerror or error}")
 
 
-def find_files(path: str, endings: Sequence[str]) -> tuple[Path, list[str]]:
+def find_files(path: str, endings: Sequence[str]) -> tuple[FilePath, list[str]]:
     """The folder that names are relative to, and the names of the files, sorted.
 
     A folder stands for the regular files in it and below it whose names have one of the endings.
     Neither it nor a glob finds what has a part that begins with "_" or "." in its path: what other
     writers have not finished. A folder that cannot be read is a DataError.
     """
+    if is_url(path):
+        return find_remote(path, without_credentials(path), endings)
     found = Path(path)
     if found.is_file():
         return found.parent, [found.name]

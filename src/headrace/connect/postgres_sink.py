@@ -17,6 +17,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 from headrace.plan.secret import Secret
 
+from .kafka_encode import json_column
 from .paths import is_url, without_credentials
 from .staging import DAY
 from .table_sink import BATCHES, TableSink, quoted, staged_batches
@@ -49,6 +50,8 @@ _TYPES: dict[str, tuple[str, pa.DataType]] = {
 
 class PostgresSink(TableSink):
     """A table of a PostgreSQL database; needs `pip install 'headrace[postgres]'`.
+
+    Decimals become numeric, lists and structs jsonb.
 
     The table (or `schema.table`) is made if it is not there; one that is must have the columns, in
     the same types, and may have others that need no value. With `key` a row replaces the one that
@@ -142,7 +145,7 @@ class PostgresSink(TableSink):
         database.execute(f"DELETE FROM {BATCHES} WHERE target = $1", (self._table,))
 
     def _type(self, field: Field) -> str:
-        return _TYPES[field.type.name][0]
+        return _stored_as(field)[0]
 
     def _published_end(self, batch: str) -> str | None:
         def look(database: Any) -> str | None:
@@ -171,7 +174,7 @@ class PostgresSink(TableSink):
         assert self._schema is not None
         schema = self._schema
         rows = _copied(paths, schema, numbered=bool(self._key))
-        if not self._key and not any(field.type.name == "uint64" for field in schema):
+        if not self._key and all(_is_copied(field) for field in schema):
             where = {"db_schema_name": self._name[0]} if len(self._name) == 2 else {}
             database.adbc_ingest(self._name[-1], rows, mode="append", **where)
             return
@@ -233,6 +236,18 @@ class PostgresSink(TableSink):
             raise DataError(f"{self}: {said}") from None
 
 
+def _stored_as(field: Field) -> tuple[str, pa.DataType]:
+    """What PostgreSQL calls the type of a column, and the Arrow type that is copied."""
+    if field.type.is_composite:
+        return "numeric" if field.type.is_decimal else "jsonb", pa.string()
+    return _TYPES[field.type.name]
+
+
+def _is_copied(field: Field) -> bool:
+    """Are values copied as they are? Others come as texts, which PostgreSQL casts."""
+    return field.type.name != "uint64" and not field.type.is_composite
+
+
 class _Gone(Exception):
     """The server cannot be reached, or went away."""
 
@@ -249,14 +264,19 @@ def _names(names: Sequence[str]) -> str:
 
 def _copied(paths: Sequence[Path], schema: Schema, *, numbered: bool) -> pa.RecordBatchReader:
     """The rows of staged files in the types that are copied; numbered, if their order matters."""
-    fields = [(field.name, _TYPES[field.type.name][1]) for field in schema]
+    fields = [(field.name, _stored_as(field)[1]) for field in schema]
     copied = pa.schema([*fields, (ORDER, pa.int64())] if numbered else fields)
 
     def batches() -> Iterator[pa.RecordBatch]:
         first = 0
         for path in paths:
             for batch in staged_batches(path):
-                columns: list[Any] = [batch[name].cast(kind) for name, kind in fields]
+                columns: list[Any] = [
+                    json_column(field, batch[field.name])
+                    if field.type.is_nested
+                    else batch[field.name].cast(kind)
+                    for field, (_, kind) in zip(schema, fields, strict=True)
+                ]
                 if numbered:
                     columns.append(pa.array(range(first, first + batch.num_rows), pa.int64()))
                     first += batch.num_rows

@@ -15,6 +15,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
 from .iso import is_iso, texts_of_times
+from .kafka_encode import json_column
 from .paths import local_path, whole_path
 from .staging import DAY, published_as, safe
 from .table_sink import BATCHES, TableSink, quoted, staged_batches
@@ -37,7 +38,8 @@ class SqliteSink(TableSink):
 
     The table is made if it is not there; one that is must have the columns, in the same types, and
     may have others that need no value. A column becomes INTEGER (integers, durations in
-    microseconds, bool as 0 and 1), REAL (floats), TEXT (strings, uint64, which SQLite lacks, times
+    microseconds, bool as 0 and 1), REAL (floats), TEXT (strings, uint64 and decimals, which SQLite
+    lacks, lists and structs in JSON, times
     as `12:00:00.000000`, dates as `2024-01-31`, timestamps as `2024-01-31T12:00:00.000000Z`, so
     that texts sort as times do, years 1 to 9999) or BLOB (binary); those that are not optional are
     NOT NULL. SQLite has no NaN: it becomes NULL, so columns of floats may always be null.
@@ -112,6 +114,8 @@ class SqliteSink(TableSink):
         self._check_table(schema, there)
 
     def _type(self, field: Field) -> str:
+        if field.type.is_composite:
+            return "TEXT"
         return _TYPES.get(field.type.name, "REAL" if field.type.is_float else "INTEGER")
 
     def _is_required(self, field: Field) -> bool:
@@ -185,7 +189,11 @@ def _rows(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]]:
         column = batch[field.name]
         if is_iso(field.type):
             column = texts_of_times(field, column)
-        elif field.type.name in ("uint64", "duration"):
-            column = column.cast(pa.string() if field.type.name == "uint64" else pa.int64())
+        elif field.type.is_nested:
+            column = json_column(field, column)
+        elif field.type.name == "duration":
+            column = column.cast(pa.int64())
+        elif field.type.name == "uint64" or field.type.is_decimal:
+            column = column.cast(pa.string())
         columns.append(column)
     return zip(*(column.to_pylist() for column in columns))

@@ -50,6 +50,16 @@ class RowWriter(Protocol):
         ...
 
 
+def published_otherwise(sink: Any, batch: str, known: str, end: str) -> DataError:
+    """What to say of a batch that was published with another end."""
+    return DataError(
+        f"{sink}: batch {batch!r} was published with another end ({known or 'none'}, now "
+        f"{end or 'none'}), so its rows were others: the job has lost what it knew of it\n"
+        "  fix: restore the checkpoint that belongs to what is there, or begin with a new "
+        "checkpoint and an empty place"
+    )
+
+
 class StagedSink(Located, ABC):
     """A sink whose attempts stage rows in files, for a commit that publishes them.
 
@@ -219,12 +229,7 @@ class StagedSink(Located, ABC):
         known = self._published_end(batch)
         if known is None or known == end:
             return known is not None
-        raise DataError(
-            f"{self}: batch {batch!r} was published with another end ({known or 'none'}, now "
-            f"{end or 'none'}), so its rows were others: the job has lost what it knew of it\n"
-            "  fix: restore the checkpoint that belongs to what is there, or begin with a new "
-            "checkpoint and an empty place"
-        )
+        raise published_otherwise(self, batch, known, end)
 
     # ---- staged files ------------------------------------------------------------------------
 

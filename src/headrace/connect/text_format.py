@@ -9,6 +9,7 @@ from pathlib import Path
 from headrace.plan.errors import DataError
 
 from .files import Content
+from .paths import FilePath
 
 CHUNK_BYTES = 4 << 20  # how much is decoded at a time, which bounds the memory of a reader
 LONGEST = 64 << 20  # bytes of one row
@@ -32,7 +33,7 @@ class TextFormat:
         self._on_error = on_error
         self.skipped = 0
 
-    def open(self, path: Path, name: str) -> Content:
+    def open(self, path: FilePath, name: str) -> Content:
         """Open a file."""
         raise NotImplementedError
 

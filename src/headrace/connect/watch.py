@@ -35,6 +35,10 @@ LOG = "_headrace_files.log"
 MOST_FILES = 1000  # that are looked into before the first of them is read
 
 Place = dict[str, Any]  # see WatchedSource
+NO_WATCH = (
+    "nobody tells whether a file elsewhere is whole\n"
+    "  fix: read what is there, without watch=True, or let Spark read it: hr.read.spark(frame)"
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class WatchedSource(Located):
         schema: Any = None,
         watch: Watch | None = None,
     ) -> None:
-        self._path, self._format = local_path(path), form
+        self._path, self._format = local_path(path, NO_WATCH), form
         self._folder = Path(self._path)
         if not self._folder.is_dir():
             raise DataError(f"{self._path} is not a folder, and only folders can be watched")

@@ -40,6 +40,7 @@ from .combine import (
     when,
 )
 from .functions import Udf, plain, udf
+from .nested import Lists, Structs
 from .strings import Strings
 from .times import Times
 from .values import Expr, as_node, col, lit, named_nodes
@@ -49,7 +50,9 @@ __all__ = [
     "Case",
     "Cases",
     "Expr",
+    "Lists",
     "Strings",
+    "Structs",
     "Times",
     "Udf",
     "aggregate",

@@ -29,6 +29,7 @@ from ..plan.types import DataType, as_type
 from .mathematics import Mathematics, builtin
 
 if TYPE_CHECKING:
+    from .nested import Lists, Structs
     from .strings import Strings
     from .times import Times
 
@@ -208,7 +209,7 @@ class Expr(Mathematics):
         """
         return Expr(KeyHash((self.node,)))
 
-    # ---- strings and times -----------------------------------------------------------------
+    # ---- functions of some types -----------------------------------------------------------
 
     @property
     def str(self) -> Strings:
@@ -231,6 +232,28 @@ class Expr(Mathematics):
         from .times import Times
 
         return Times(self)
+
+    @property
+    def struct(self) -> Structs:
+        """The functions of structs.
+
+        >>> col("position").struct.field("lat")
+        Expr(field(position, 'lat'))
+        """
+        from .nested import Structs
+
+        return Structs(self)
+
+    @property
+    def list(self) -> Lists:
+        """The functions of lists.
+
+        >>> col("tags").list.len()
+        Expr(list_length(tags))
+        """
+        from .nested import Lists
+
+        return Lists(self)
 
     def length(self) -> Expr:
         """The number of characters of a string.

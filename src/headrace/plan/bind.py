@@ -7,12 +7,25 @@ plan hands in a `FunctionChecker`; `headrace.stream` hands in `stage.functions.c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, Protocol
 
 from .errors import PipelineError
 from .expression_types import ExpressionError, type_of
-from .expressions import Call, Expression, UnboundCall
+from .expressions import (
+    COMPARISONS,
+    Binary,
+    Builtin,
+    Call,
+    Cast,
+    Coalesce,
+    Expression,
+    IsIn,
+    Literal,
+    UnboundCall,
+)
 from .functions import Function, StateSpec
+from .literals import to_literal
 from .schema import Schema
 from .site import Site
 from .types import DataType
@@ -53,7 +66,7 @@ def bind(
     """
     expression = expression.rebuild(lambda part: bind(part, schema, operator, site, check))
     if not isinstance(expression, UnboundCall):
-        return expression
+        return _with_decimals(expression, schema, operator, site)
     inputs = [column_type(part, schema, operator, expression.site) for part in expression.operands]
     function = check(
         expression.callable,
@@ -71,6 +84,35 @@ def bind(
             fix="use stream.map(...) to make several columns",
         )
     return Call(function, expression.operands)
+
+
+def _with_decimals(expression: Expression, schema: Schema, operator: str, site: Site) -> Expression:
+    """Casts of decimals are functions over whole columns; constants take the type of the decimals
+    that they stand beside."""
+
+    def beside(constant: Any, other: Expression) -> Any:
+        kind = column_type(other, schema, operator, site)
+        exact = isinstance(constant, Literal) and isinstance(constant.value, int | Decimal)
+        if not exact or not kind.is_decimal:
+            return constant
+        try:
+            return to_literal(constant.value, kind)
+        except ExpressionError as error:
+            fix = "give it as many digits, or cast the column to float"
+            raise PipelineError(error.what, operator=operator, site=site, fix=fix) from None
+
+    match expression:
+        case Cast(operand, target, strict):
+            kind = column_type(operand, schema, operator, site)
+            if (kind.is_decimal or target.is_decimal) and kind.name != target.name:
+                return Builtin("cast" if strict else "try_cast", (operand,), type=target)
+        case Binary(op, left, right) if op in COMPARISONS:
+            return Binary(op, beside(left, right), beside(right, left))
+        case Coalesce(operand, other):
+            return Coalesce(operand, beside(other, operand))
+        case IsIn(operand, choices):
+            return IsIn(operand, tuple(beside(choice, operand) for choice in choices))
+    return expression
 
 
 def column_type(expression: Expression, schema: Schema, operator: str, site: Site) -> DataType:

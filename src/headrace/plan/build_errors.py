@@ -47,7 +47,7 @@ def tolerating(node: Made, on_error: Any) -> Made:
             raise _mistake(
                 node,
                 f"{made} is computed over whole columns, so no single row can be left out",
-                "give strict=False, which makes it null, and filter on is_not_null()",
+                "make it null, with strict=False or null_on_oob=True, and filter on is_not_null()",
             )
     return replace(node, on_error=on_error)
 

@@ -44,6 +44,13 @@ TEXT = Parameter("strings", lambda kind: kind.name == "string")
 TIME = Parameter("dates and timestamps", lambda kind: kind.is_time)
 MOMENT = Parameter("timestamps", lambda kind: kind.name == "timestamp")
 SPAN = Parameter("durations", lambda kind: kind.name in ("duration", "int64"))
+STRUCT = Parameter("structs", lambda kind: bool(kind.parts))
+LIST = Parameter("lists", lambda kind: kind.item is not None)
+FLAG = Parameter("conditions", lambda kind: kind.name == "bool")
+EXACT = Parameter(
+    "decimals, numbers and strings",
+    lambda kind: kind.is_decimal or kind.is_numeric or kind.name == "string",
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,33 @@ def _truncated(call: Builtin, kinds: Sequence[DataType]) -> DataType:
     return kinds[0].required
 
 
+def _part(call: Builtin, kinds: Sequence[DataType]) -> DataType:
+    """The field of a struct that a constant names."""
+    name, parts = call.operands[1], kinds[0].parts
+    assert isinstance(name, Literal)
+    if name.value not in parts:
+        raise ExpressionError(
+            f"{call.operands[0]} has no field {name.value!r}", f"it has: {', '.join(parts)}"
+        )
+    return parts[name.value]
+
+
+def _item(call: Builtin, kinds: Sequence[DataType]) -> DataType:
+    assert kinds[0].item is not None
+    return kinds[0].item
+
+
+def _cast_to(call: Builtin, kinds: Sequence[DataType]) -> DataType:
+    """What a cast from or to decimals gives."""
+    assert call.type is not None
+    if not EXACT.accepts(call.type):
+        raise ExpressionError(
+            f"{kinds[0]} cannot be cast to {call.type}, in {call}",
+            "decimals are cast to and from numbers and strings",
+        )
+    return call.type
+
+
 BUILTINS: dict[str, Signature] = {
     # numbers
     "round": Signature((NUMBER, WHOLE), _same_number),
@@ -123,6 +157,12 @@ BUILTINS: dict[str, Signature] = {
     "matches": Signature((TEXT, TEXT), bool_, by_column=True),
     "extract": Signature((TEXT, TEXT, WHOLE), string, may_be_null=True, by_column=True),
     "replace_regex": Signature((TEXT, TEXT, TEXT, WHOLE), string, by_column=True),
+    # decimals, structs and lists
+    "cast": Signature((EXACT,), _cast_to, fails=True, by_column=True),
+    "try_cast": Signature((EXACT,), _cast_to, may_be_null=True, by_column=True),
+    "field": Signature((STRUCT, TEXT), _part, may_be_null=True, by_column=True),
+    "list_length": Signature((LIST,), int64, by_column=True),
+    "list_get": Signature((LIST, WHOLE, FLAG), _item, fails=True, may_be_null=True, by_column=True),
     # times
     **{
         part: Signature((TIME,), int64)
@@ -164,12 +204,26 @@ def builtin_type(call: Builtin, kinds: Sequence[DataType]) -> DataType:
 
 def builtin_can_fail(call: Builtin, kind: DataType) -> bool:
     """Can a call that gives this type raise an error?"""
-    if call.op == "power":
-        return kind.is_integer
+    match call:
+        case Builtin("power"):
+            return kind.is_integer
+        case Builtin("list_get", (_, _, Literal(or_null, _))):
+            return not or_null
     return BUILTINS[call.op].fails or bool(call.zone)  # local times may lie beyond int64
 
 
+def way_out(kind: DataType) -> str:
+    """What to do where values of a composite type cannot be computed with."""
+    if kind.is_decimal:
+        return "cast it: .cast(float), .cast(int) or .cast(str)"
+    if kind.item is not None:
+        return "take an item, .list.get(0), or a row for each with stream.explode(...)"
+    return f"take a field: .struct.field({next(iter(kind.parts))!r})"
+
+
 def _fix(parameter: Parameter, kind: DataType) -> str:
+    if kind.is_composite and parameter not in (STRUCT, LIST):
+        return way_out(kind)
     if parameter is TEXT:
         return "cast it with .cast(hr.string) where that is meant"
     if parameter in (TIME, MOMENT) and kind.name == "string":

@@ -1,10 +1,12 @@
-"""What Arrow computes over whole columns: regular expressions, and times of a format."""
+"""What Arrow computes over whole columns: regular expressions, times of a format, and what is in
+decimals, structs and lists."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,6 +46,40 @@ def _parse(values: Any, format: str) -> Any:
     return found
 
 
+def _list_length(values: Any) -> Any:
+    return pc.list_value_length(values).cast(pa.int64())
+
+
+def _list_get(values: Any, index: int, or_null: bool) -> Any:
+    """The item at an index, from the end where it is negative."""
+    lengths = np.asarray(pc.list_value_length(values).fill_null(0), np.int64)
+    there = (-lengths <= index) & (index < lengths)
+    if not or_null and not there[np.asarray(values.is_valid())].all():
+        short = int(lengths[~there & np.asarray(values.is_valid())][0])
+        raise ValueError(f"there is no item {index} in a list of {short}")
+    starts = np.asarray(values.offsets, np.int64)[:-1]
+    places = starts + index + (lengths if index < 0 else 0)
+    return values.values.take(pa.array(places, mask=~there))
+
+
+def _cast(values: Any, kind: Any) -> Any:
+    """Decimals are cut to whole numbers as floats are, and to fewer digits only if they are 0."""
+    cut = pa.types.is_integer(kind)
+    return values.cast(options=pc.CastOptions(target_type=kind, allow_decimal_truncate=cut))
+
+
+def _try_cast(values: Any, kind: Any) -> Any:
+    """The same, with null for values that do not fit: they are found one by one."""
+    try:
+        return _cast(values, kind)
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            return pa.nulls(1, kind)
+    half = len(values) // 2
+    parts = [_try_cast(values.slice(0, half), kind), _try_cast(values.slice(half), kind)]
+    return pa.concat_arrays(parts)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "matches": pc.match_substring_regex,
     "extract": _extract,
@@ -51,4 +87,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "format_time": _format,
     "parse_time": _parse,
     "try_parse_time": _try_parse,
+    "field": pc.struct_field,
+    "list_length": _list_length,
+    "list_get": _list_get,
+    "cast": _cast,
+    "try_cast": _try_cast,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .by_column import uses_columns
+from .by_column import Explode, uses_columns
 from .errors import PipelineError
 from .expression_types import can_fail
 from .expressions import Cast, Column, Expression, columns_of, substitute
@@ -68,6 +68,8 @@ def _derive(node: Node, made: Expression, column: str) -> list[tuple[Source, Exp
                     f"{sorted(taken)[0]!r} comes from the table {node.table}",
                     "take the event time from the stream: a table's rows have no order in time",
                 )
+            return _derive(node.input, made, column)
+        case Explode() if node.column not in columns_of(made):
             return _derive(node.input, made, column)
         case Late() | Windowed():
             raise _underivable(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .by_column import ArrowColumns
+from .by_column import Columnwise
 from .fusion import chains, is_stateless
 from .nodes import (
     Exchange,
@@ -172,7 +172,7 @@ def _stage_lines(stage: StagePlan, owned: bool) -> list[str]:
         degree = _degree(stage, chain) if owned else ""
         lines.append(f"  kernel  {' -> '.join(node.name for node in chain)}{degree}")
     for node in walk(stage.roots):
-        if isinstance(node, ArrowColumns):
+        if isinstance(node, Columnwise):
             lines.append(f"  columns {node.name}: {node.detail()}")
     for node in stage.roots:
         order = ""

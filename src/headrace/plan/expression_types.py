@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from .aggregates.kinds import kind_of
 from .builtins import DURATION as DURATION
-from .builtins import builtin_can_fail, builtin_type
+from .builtins import builtin_can_fail, builtin_type, way_out
 from .errors import ExpressionError as ExpressionError
 from .expressions import (
     ARITHMETIC,
@@ -123,6 +123,9 @@ def _arithmetic(expression: Expression, op: str, left: DataType, right: DataType
         fix = "use hr.concat(a, b)"
     if op == "+" and right.is_time:
         fix = "write the time on the left: time + duration"
+    composite = [kind for kind in (left, right) if kind.is_composite]
+    if composite:
+        fix = way_out(composite[0])
     raise ExpressionError(f"{left} {op} {right} has no meaning, in {expression}", fix)
 
 
@@ -153,14 +156,17 @@ def _extreme(expression: Expression, kinds: list[DataType]) -> DataType:
     made = kinds[0]
     for kind in kinds[1:]:
         made = _common(expression, made, kind)
+    if made.is_nested:
+        raise ExpressionError(f"{made} has no order, in {expression}", way_out(made))
     return replace(made, nullable=all(kind.nullable for kind in kinds))
 
 
 def _comparable(expression: Expression, op: str, left: DataType, right: DataType) -> None:
     same = left.name == right.name or (left.is_numeric and right.is_numeric)
     same = same or {left.name, right.name} == {DURATION.name, "int64"}
-    if not same:
-        fix = "cast one side with .cast(...)"
+    if not same or left.is_nested:
+        nested = [kind for kind in (left, right) if kind.is_nested]
+        fix = way_out(nested[0]) if nested else "cast one side with .cast(...)"
         if "timestamp" in (left.name, right.name):
             fix = "compare timestamps with datetime objects"
         if "uint64" in (left.name, right.name):
@@ -195,7 +201,7 @@ def _cast(expression: Expression, kind: DataType, target: DataType) -> DataType:
     if not possible:
         raise ExpressionError(
             f"{kind} cannot be cast to {target}, in {expression}",
-            "write a function with @hr.udf that says how",
+            way_out(kind) if kind.is_composite else "write a function with @hr.udf that says how",
         )
     if target.nullable or not kind.nullable:
         return target
@@ -243,8 +249,10 @@ def aggregate_type(aggregate: Aggregate, schema: Schema) -> DataType:
     if kind.of_numbers and operand is not None and not operand.is_numeric:
         raise ExpressionError(
             f"{aggregate} needs numbers, and {aggregate.operand} is {operand}",
-            "use count, min or max, or cast it",
+            way_out(operand) if operand.is_composite else "use count, min or max, or cast it",
         )
+    if kind.compares and operand is not None and operand.is_nested:
+        raise ExpressionError(f"{aggregate}: {operand} has no order", way_out(operand))
     made = kind.type(operand)
     timeless = aggregate.time is not None and type_of(aggregate.time, schema).nullable
     return replace(made, nullable=True) if timeless else made

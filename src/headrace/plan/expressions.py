@@ -221,14 +221,16 @@ class Extreme(Expression):
 
 @_expression
 class Builtin(Expression):
-    """A function of `plan.builtins`; of times, perhaps in a time zone."""
+    """A function of `plan.builtins`; of times, perhaps in a time zone; casts have a type."""
 
     op: str
     operands: tuple[Expression, ...]
     zone: str = ""
+    type: DataType | None = None
 
     def __str__(self) -> str:
         said = [*map(str, self.operands), *([f"zone={self.zone}"] if self.zone else [])]
+        said += [repr(self.type)] if self.type else []
         return f"{self.op}({', '.join(said)})"
 
 

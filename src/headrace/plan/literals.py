@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from .expression_types import ExpressionError
 from .expressions import Literal
@@ -31,6 +33,8 @@ def to_literal(value: Any, kind: DataType | None = None) -> Literal:
             raise _unknown(value)
     if value is None:
         return Literal(None, kind.required)
+    if kind.is_nested:
+        raise ExpressionError(f"{kind} has no constants", "read them as a column, or join a table")
     return Literal(stored(value, kind), kind.required)
 
 
@@ -72,6 +76,25 @@ def stored(value: Any, kind: DataType) -> Any:
         return str(value)
     if kind.name == "binary" and isinstance(value, bytes | bytearray):
         return bytes(value)
+    if kind.arrow is not None:
+        return _composite(value, kind, kind.arrow)
+    raise ExpressionError(f"{value!r} is not a value of {kind}")
+
+
+def _composite(value: Any, kind: DataType, arrow: pa.DataType) -> Any:
+    """A decimal, or the stored items or fields; a field that is not there is null."""
+    if kind.is_decimal and (_is_int(value) or isinstance(value, Decimal)):
+        try:
+            return pa.scalar(Decimal(value), arrow).as_py()
+        except pa.ArrowInvalid:
+            raise ExpressionError(f"{value} does not fit {kind.required}") from None
+    if kind.item is not None and isinstance(value, list | tuple | np.ndarray):
+        return [stored(item, kind.item) for item in value]
+    if kind.parts and isinstance(value, Mapping):
+        strange = [name for name in value if name not in kind.parts]
+        if not strange:
+            return {name: stored(value.get(name), part) for name, part in kind.parts.items()}
+        raise ExpressionError(f"{value!r} has a field {strange[0]!r}, and not so {kind.required}")
     raise ExpressionError(f"{value!r} is not a value of {kind}")
 
 
@@ -124,7 +147,7 @@ def _unknown(value: Any) -> ExpressionError:
         )
     if isinstance(value, Decimal):
         return ExpressionError(
-            f"{value!r} has no column type", "use float(...), or int(...) of a smaller unit"
+            f"{value!r} has no column type", "a decimal is finite and has up to 38 digits"
         )
     kind = type(value)
     return ExpressionError(

@@ -136,7 +136,8 @@ class Schema:
 def schema_of_arrow(given: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
     """The columns headrace has types for, and the others, which stay unread.
 
-    >>> known, unread = schema_of_arrow(pa.schema({"a": pa.int8(), "b": pa.list_(pa.int8())}))
+    >>> odd = pa.map_(pa.string(), pa.int8())
+    >>> known, unread = schema_of_arrow(pa.schema({"a": pa.int8(), "b": odd}))
     >>> known, list(unread)
     (Schema(a: optional(int8)), ['b'])
     """

@@ -1,4 +1,4 @@
-"""The types of columns: scalars, each of which may be nullable.
+"""The types of columns: scalars, decimals, lists and structs, each of which may be nullable.
 
 >>> from headrace.plan.types import int64, optional, string
 >>> optional(int64)
@@ -10,7 +10,10 @@ DataType(string)
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +25,7 @@ FLOATS = ("float32", "float64")
 TEXTS = ("string", "binary")
 TIMES = ("date", "timestamp")
 MICROSECONDS_PER_DAY = 86_400_000_000
+MOST_DIGITS = 38  # of a decimal of 128 bits
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class DataType:
     Timestamps are microseconds since 1970 in UTC, dates are days since 1970, durations and times of
     the day are microseconds; inside compiled functions all of them are plain integers. Whole
     numbers are computed as int64, so values of uint64 are only kept and compared, until they are
-    cast.
+    cast. Decimals, lists and structs (composite types) are kept as bytes; `arrow` is what they are
+    for Arrow, and their names say all of it.
 
     >>> DataType("int64").is_integer
     True
@@ -39,6 +44,7 @@ class DataType:
 
     name: str
     nullable: bool = False
+    arrow: pa.DataType | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"optional({self.name})" if self.nullable else self.name
@@ -60,8 +66,42 @@ class DataType:
 
     @property
     def is_text(self) -> bool:
-        """string or binary: values of any length."""
+        """string or binary."""
         return self.name in TEXTS
+
+    @property
+    def is_composite(self) -> bool:
+        """A decimal, a list or a struct: kernels carry it as bytes, and do not look inside."""
+        return self.arrow is not None
+
+    @property
+    def is_decimal(self) -> bool:
+        """A decimal: its bytes have the order of its values."""
+        return self.arrow is not None and pa.types.is_decimal128(self.arrow)
+
+    @property
+    def is_nested(self) -> bool:
+        """A list or a struct, which has parts."""
+        return self.is_composite and not self.is_decimal
+
+    @property
+    def is_view(self) -> bool:
+        """Of any length: a text, or what is kept as bytes."""
+        return self.is_text or self.is_composite
+
+    @property
+    def item(self) -> DataType | None:
+        """The type of the items of a list, which may be null; None of other types."""
+        if self.arrow is None or not pa.types.is_list(self.arrow):
+            return None
+        return optional(as_type(self.arrow.value_type))
+
+    @property
+    def parts(self) -> dict[str, DataType]:
+        """The types of the fields of a struct, which may be null; none of other types."""
+        if self.arrow is None or not pa.types.is_struct(self.arrow):
+            return {}
+        return {each.name: optional(as_type(each.type)) for each in self.arrow}
 
     @property
     def is_time(self) -> bool:
@@ -95,7 +135,7 @@ class DataType:
 
     def to_arrow(self) -> pa.DataType:
         """The Arrow type that holds such a column."""
-        return _TO_ARROW[self.name]
+        return _TO_ARROW[self.name] if self.arrow is None else self.arrow
 
 
 bool_ = DataType("bool")
@@ -149,6 +189,14 @@ _TO_ARROW: dict[str, pa.DataType] = {
     "binary": pa.binary(),
 }
 
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
 _FROM_PYTHON = {
     bool: bool_,
     int: int64,
@@ -176,6 +224,8 @@ def as_type(given: Any) -> DataType:
 
     >>> as_type(float), as_type("int32"), as_type(pa.large_string())
     (float64, int32, string)
+    >>> as_type(list[int]), as_type({"lat": float, "lon": float}), as_type(pa.decimal128(10, 2))
+    (list<int64>, struct<lat: float64, lon: float64>, decimal(10, 2))
     """
     if isinstance(given, DataType):
         return given
@@ -187,10 +237,15 @@ def as_type(given: Any) -> DataType:
         found = from_arrow(given)
         if found is not None:
             return found
+    if typing.get_origin(given) is list:
+        (item,) = typing.get_args(given)
+        return _list_of(as_type(item))
+    if isinstance(given, Mapping) and given:
+        return _struct_of({str(name): as_type(kind) for name, kind in given.items()})
     raise TypeError(
         f"{given!r} is not a column type; use one of {', '.join(SCALARS)}, optional(...) of one, "
-        "or the Python types bool, int, float, str, bytes, datetime.date, datetime.datetime, "
-        "datetime.timedelta, datetime.time"
+        "the Python types bool, int, float, str, bytes, datetime.date, datetime.datetime, "
+        "datetime.timedelta, datetime.time, list[...] or a dict of one, or an Arrow type"
     )
 
 
@@ -198,8 +253,17 @@ def from_arrow(given: pa.DataType) -> DataType | None:
     """The type of an Arrow column, or None where headrace has none for it.
 
     >>> from_arrow(pa.timestamp("ms")), from_arrow(pa.list_(pa.int8()))
-    (timestamp, None)
+    (timestamp, list<int8>)
+    >>> from_arrow(pa.map_(pa.string(), pa.int8())) is None
+    True
     """
+    if pa.types.is_nested(given):
+        return _nested_from_arrow(given)
+    if pa.types.is_decimal(given) and given.precision <= MOST_DIGITS:
+        return DataType(
+            f"decimal({given.precision}, {given.scale})",
+            arrow=pa.decimal128(given.precision, given.scale),
+        )
     if pa.types.is_dictionary(given):
         inner = from_arrow(given.value_type)
         return inner if inner is not None and inner.is_text else None
@@ -220,12 +284,45 @@ def from_arrow(given: pa.DataType) -> DataType | None:
     return SCALARS.get({"float": "float32", "double": "float64"}.get(str(given), str(given)))
 
 
+def _nested_from_arrow(given: Any) -> DataType | None:
+    if pa.types.is_struct(given):
+        parts = {each.name: _part_from_arrow(each.type) for each in given}
+        known = {name: kind for name, kind in parts.items() if kind is not None}
+        return _struct_of(known) if known and len(known) == given.num_fields else None
+    if any(is_list(given) for is_list in _LISTS):
+        item = _part_from_arrow(given.value_type)
+        return None if item is None else _list_of(item)
+    return None
+
+
+def _part_from_arrow(given: pa.DataType) -> DataType | None:
+    """Arrow casts no dictionaries inside of others."""
+    return None if pa.types.is_dictionary(given) else from_arrow(given)
+
+
+def _list_of(item: DataType) -> DataType:
+    return DataType(f"list<{item.name}>", arrow=pa.list_(item.to_arrow()))
+
+
+def _struct_of(parts: Mapping[str, DataType]) -> DataType:
+    said = [f"{n if n.isidentifier() else repr(n)}: {kind.name}" for n, kind in parts.items()]
+    kinds = [(name, kind.to_arrow()) for name, kind in parts.items()]
+    return DataType(f"struct<{', '.join(said)}>", arrow=pa.struct(kinds))
+
+
 def literal_type(value: Any) -> DataType | None:
     """The type of a Python value written into a pipeline, or None where it has none.
 
     >>> literal_type(3), literal_type("a"), literal_type(None), literal_type([])
     (int64, string, None, None)
+    >>> literal_type(Decimal("1.50"))
+    decimal(3, 2)
     """
+    if isinstance(value, Decimal) and value.is_finite():
+        try:
+            return from_arrow(pa.scalar(value).type)
+        except pa.ArrowInvalid:  # too many digits
+            return None
     for python, found in (
         (bool, bool_),
         (int, int64),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from headrace.observe.history import History
+from headrace.observe.notice import Notice
 from headrace.plan.connector import is_replayable
 from headrace.plan.durations import parse_duration
 from headrace.plan.errors import PipelineError, StateError
@@ -49,7 +50,7 @@ class SparkJob:
         self._capacity, self._compiled = capacity, compiled
         self._started = time.perf_counter()
         self._ended: float | None = None
-        self._history = History()
+        self._history, self._notice = History(), Notice()
         self._take_stages(plan.stages())
         sinks = [root for s in self._stages for root in s.roots if isinstance(root, Sink)]
         self._sink_names = [sink.name for sink in sinks]
@@ -392,6 +393,7 @@ class SparkJob:
         """Has the query failed, ended, or been asked to stop?"""
         if self._history.is_due():
             self._history.add(self.progress())
+        self._notice.look(self)
         if self._cancelling:
             self._stop_query()
             self._close("cancelled")
@@ -450,6 +452,7 @@ class SparkJob:
             self._query.stop()
 
     def _close(self, status: str) -> None:
+        self._notice.close()
         if self._query is not None and self._query.isActive:
             self._stop_query()
         self._leave()

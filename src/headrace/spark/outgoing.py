@@ -21,6 +21,7 @@ from headrace.plan.errors import DataError, PipelineError
 from headrace.plan.nodes import Node, Source
 from headrace.plan.planner import Plan
 from headrace.plan.schema import Schema
+from headrace.plan.types import DataType
 
 from .arrow_map import map_in_arrow
 from .batches import query_of_task
@@ -134,13 +135,39 @@ def struct_of(schema: Schema) -> StructType:
 
     made = StructType()
     for field in schema:
-        word = _TYPES.get(field.type.name)
-        if word is None:
+        kind = _spark_type(field.type)
+        if kind is None:
             raise DataError(
                 f"column {field.name!r} is {field.type}, a type that Spark lacks; cast it to int64"
             )
-        made.add(field.name, word, field.type.nullable)
+        made.add(field.name, kind, field.type.nullable)
     return made
+
+
+def _spark_type(kind: DataType) -> Any:
+    """Spark's type for ours; None where it has none.
+
+    >>> from headrace.plan.types import as_type
+    >>> place = as_type({"at": pa.list_(pa.timestamp("us")), "price": pa.decimal128(9, 2)})
+    >>> _spark_type(place).simpleString()
+    'struct<at:array<timestamp>,price:decimal(9,2)>'
+    """
+    from pyspark.sql.types import ArrayType, DecimalType, StructType
+
+    if kind.item is not None:
+        item = _spark_type(kind.item)
+        return item and ArrayType(item)
+    if kind.is_decimal:
+        decimal: Any = kind.arrow
+        return DecimalType(decimal.precision, decimal.scale)
+    parts = {name: _spark_type(part) for name, part in kind.parts.items()}
+    if not all(parts.values()):
+        return None
+    made = StructType()
+    for name, part in parts.items():
+        made.add(name, part)
+    word = _TYPES.get(kind.name)
+    return made if parts else word and StructType().add(kind.name, word)[0].dataType
 
 
 class Unpacking:

@@ -13,6 +13,7 @@ from headrace.plan.schema import Schema
 
 from .blocks.block import Block
 from .blocks.layout import Layout
+from .blocks.packed import constant
 from .functions.state import state_record
 from .generate.chain import kernel_text
 from .generate.context import Chain, KernelText
@@ -150,7 +151,7 @@ class Kernel:
         heap = new_heap(size)
         self._memory += [table, heap]
         for literal, at in literals.items():
-            table[at].head, table[at].tail = words(literal.value, heap)
+            table[at].head, table[at].tail = words(constant(literal), heap)
         self.task.literals = table.address
 
     def _prepare_emitter(self, module: Any) -> None:

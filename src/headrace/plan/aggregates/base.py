@@ -99,6 +99,7 @@ class Kind(ABC):
 
     needs_time = False  # does it look at the event time of rows?
     of_numbers = False  # must its values be numbers?
+    compares = False  # does it look at the order of its values?
     reduces = True  # is a partial result smaller than the values that entered it?
 
     def __init__(self, argument: Any = None) -> None:

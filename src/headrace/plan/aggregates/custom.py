@@ -41,7 +41,7 @@ class UserDefined(Kind):
     def bind(self, of: DataType | None, check: Callable[..., Function]) -> Custom:
         """See Kind."""
         assert of is not None
-        if of.is_text:
+        if of.is_view:
             raise ExpressionError(
                 f"the functions of an own aggregate take numbers and times, and values are {of}",
                 "give it a number, e.g. the length or the hash of the string",

@@ -27,7 +27,7 @@ class CountDistinct(Kind):
         """See Kind."""
         assert given is not None
         view, long_bytes = ", ".join(given.words), f"kept_bytes({given.words[0]})"
-        if not given.type.is_text:
+        if not given.type.is_view:
             word = f"float_word({given.word})" if given.type.is_float else f"int({given.word})"
             pair = code.let(f"word_view({word})")
             view, long_bytes = f"{pair}[0], {pair}[1]", "0"

@@ -10,6 +10,7 @@ from .count import Count
 class Extreme(Kind):
     """The smallest or largest value; null where there is none."""
 
+    compares = True
     sign = ""
 
     def type(self, of: DataType | None) -> DataType:
@@ -21,12 +22,12 @@ class Extreme(Kind):
         """See Kind."""
         assert of is not None
         value = ("value", of.required)
-        return (value, *Count().fields(of)) if of.nullable or of.is_text else (value,)
+        return (value, *Count().fields(of)) if of.nullable or of.is_view else (value,)
 
     def initial(self, of: DataType | None) -> dict[str, str]:
         """See Kind."""
         assert of is not None
-        return {} if of.is_text else {"value": self._neutral(of)}
+        return {} if of.is_view else {"value": self._neutral(of)}
 
     def _neutral(self, of: DataType) -> str:
         """What it starts from, so that no flag is needed where values are never null."""
@@ -51,7 +52,7 @@ class Extreme(Kind):
 
     def _better(self, kept: Fields, given: Held, count: Held | None, code: Code) -> Change:
         value = kept["value"]
-        if value.type.is_text:
+        if value.type.is_view:
             better = f"compare_words({', '.join(given.words + value.words)}) {self.sign} 0"
         elif value.type.is_float:
             pair = (given.word, value.word)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..by_column import Explode
 from ..expressions import Column
 from ..nodes import FlatMap, Node, Project, Running, TableJoin, extended
 from ..schema import Field
@@ -17,6 +18,8 @@ def carry(node: Node, inputs: tuple[Node, ...], carried: Field) -> Node:
             columns = (*node.columns, (carried.name, Column(carried.name)))
             schema = extended(node.schema, carried)
             return replace(node, inputs=inputs, columns=columns, schema=schema)
+        case Explode():
+            return replace(node, inputs=inputs, schema=extended(node.schema, carried))
         case FlatMap() | Running():
             names = [n for n in node.schema.names if n not in node.carry]
             fields = [Field(n, node.schema[n]) for n in node.carry]

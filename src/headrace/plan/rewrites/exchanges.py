@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..accumulators import merges_exactly, partial_schema, reduces
-from ..by_column import ArrowColumns
+from ..by_column import Columnwise
 from ..expressions import Column, Expression, KeyHash
 from ..nodes import (
     KEY_HASH,
@@ -138,6 +138,8 @@ def _partition(node: Node, partitions: dict[int, Partition]) -> Partition:
             made = dict(node.columns)
             kept = all(made.get(name) == Column(name) for name in partition or ())
             return partition if kept else None
-        case MapBatches() if not isinstance(node, ArrowColumns):
+        case Columnwise():
+            return None if node.changed & set(partition or ()) else partition
+        case MapBatches():
             return None
     return partition if all(name in node.schema for name in partition or ()) else None

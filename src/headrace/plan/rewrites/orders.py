@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..by_column import ArrowColumns
+from ..by_column import Columnwise
 from ..connector import is_unordered
 from ..expressions import Column
 from ..nodes import (
@@ -125,7 +125,7 @@ def _needed_by(node: Node, needed: Order) -> Order:
             return frozenset(node.key)
         case Process() | Running():
             return _both([frozenset(node.key), needed])
-        case MapBatches() if not isinstance(node, ArrowColumns):
+        case MapBatches() if not isinstance(node, Columnwise):
             return None if needed is None and node.stateless else ALL  # it may count rows
         case _ if needed is None:
             return None
@@ -135,6 +135,8 @@ def _needed_by(node: Node, needed: Order) -> Order:
             return frozenset(column.name for column in sources if isinstance(column, Column))
         case FlatMap():
             return needed & set(node.carry)
+        case Columnwise():
+            needed -= node.changed
     return needed.intersection(*(side.schema.names for side in node.inputs))
 
 
@@ -186,8 +188,9 @@ def _renamed(node: Node, columns: Order) -> Order:
         names = {made.name: name for name, made in node.columns if isinstance(made, Column)}
     elif isinstance(node, FlatMap | Running):
         names = {name: name for name in (*node.carry, *node.key)}
-    elif isinstance(node, MapBatches) and not isinstance(node, ArrowColumns):
-        names = {}
+    elif isinstance(node, MapBatches):
+        kept = set(names) - node.changed if isinstance(node, Columnwise) else set()
+        names = {name: name for name in kept}
     return frozenset(map(names.__getitem__, columns)) if columns <= names.keys() else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..by_column import Explode
 from ..expression_types import can_fail
 from ..expressions import Expression, columns_of
 from ..nodes import (
@@ -82,6 +83,9 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 return replace(node, rows=inputs[0].schema) if isinstance(node, Running) else node
             case Late():
                 return replace(node, inputs=inputs, schema=visible(inputs[0].schema))
+            case Explode():
+                there = [name for name in node.schema.names if name in inputs[0].schema]
+                return replace(node, inputs=inputs, schema=node.schema.select(there))
         return node.with_inputs(*inputs)
 
     return transform(roots, change)
@@ -130,6 +134,8 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
     if node.on_error == DEAD_LETTER:
         return set(source.schema.names)
     match node:
+        case Explode():
+            return wanted | {node.column}
         case Sink() | MapBatches() | Late():
             return set(source.schema.names)
         case DeadLetters():

@@ -36,6 +36,7 @@ from headrace.stage.blocks.arrow_text import (
     write_text,
 )
 from headrace.stage.blocks.block import Block, BlockRecord, ColumnLayout, Layout
+from headrace.stage.blocks.packed import pack, unpack
 from headrace.stage.blocks.unsigned import from_stored, stored_as, to_stored
 from headrace.stage.memory.instructions import copy_bytes
 from headrace.stage.memory.records import LINE, compiled
@@ -105,8 +106,9 @@ class Feed:
         self._record.count = len(columns)
         described = self._record.columns
         for i, column in enumerate(columns):
-            values = to_stored(_fitting(column, _column_of(batch, column.name)))
+            values = _fitting(column, _column_of(batch, column.name))
             _check_nulls(column, values)
+            values = pack(values) if column.type.is_composite else to_stored(values)
             self._describe(described[i], column, values)
         self._address = self._record.address
         copied = all(
@@ -235,7 +237,7 @@ def _fitting(column: ColumnLayout, values: Any) -> Any:
             f"column {column.name!r} is {kind} in the batch, but the pipeline was built for "
             f"{column.type}\n  fix: cast it in the source, or give the source the right schema"
         )
-    if column.kind == "view":
+    if column.type.is_text:
         if not pa.types.is_dictionary(kind):
             _check_lengths(column, values)
         return values
@@ -343,6 +345,9 @@ def _array(block: Block, i: int, rows: range, copied: bool = True) -> pa.Array:
     else:
         parts = [_buffer(block.values(i)[some])]
     kind = column.type.to_arrow()
+    if column.type.is_composite:
+        packed = pa.Array.from_buffers(pa.binary(), len(rows), [bitmap, *parts], nulls)
+        return unpack(packed, kind)
     made = pa.Array.from_buffers(stored_as(kind), len(rows), [bitmap, *parts], nulls)
     return from_stored(made, kind)
 

@@ -79,7 +79,7 @@ class LayoutRecord:
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """How a column is stored: `kind` is a kind of `records`, or "view" for texts.
+    """How a column is stored: `kind` is a kind of `records`, or "view" where it is of any length.
 
     >>> from headrace.plan.types import optional, string, timestamp
     >>> ColumnLayout.of("name", optional(string)).kind, ColumnLayout.of("at", timestamp).width
@@ -93,7 +93,7 @@ class ColumnLayout:
     @classmethod
     def of(cls, name: str, type: DataType) -> ColumnLayout:
         """The layout of a column of this type."""
-        return cls(name, type, KIND_OF_TYPE[type.name])
+        return cls(name, type, "view" if type.is_view else KIND_OF_TYPE[type.name])
 
     @property
     def width(self) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 
 from numba import njit, types
 
+from headrace.plan.builtins import way_out
 from headrace.plan.errors import PipelineError
 from headrace.plan.functions import Function, StateSpec
 from headrace.plan.site import Site, code_site
@@ -73,6 +74,7 @@ def check(
         parameters = _parameters(given, state is not None)
         _check_shape(given, parameters, inputs, generator, state is not None)
         _check_state(state, site)
+        _check_types(inputs, state, declared, code_site(given.__code__))
         for function in reachable(given):
             inspect_function(function, given)
             check_handlers(function)
@@ -136,7 +138,7 @@ def numba_type(kind: DataType) -> types.Type:
         return types.Optional(numba_type(kind.required))
     if kind.name == "bool":
         return types.boolean
-    if kind.is_text:
+    if kind.is_view:
         return text_type if kind.name == "string" else blob_type
     return types.float64 if kind.is_float else types.int64
 
@@ -181,13 +183,27 @@ def _ask_numba(
     return output_types(result, site)
 
 
+def _check_types(
+    inputs: Sequence[DataType],
+    state: StateSpec | None,
+    declared: Sequence[DataType] | None,
+    site: Site,
+) -> None:
+    """Functions know numbers, times and texts."""
+    kept = [field.type for field in state.fields] if state else []
+    for kind in (*inputs, *kept, *(declared or ())):
+        if kind.is_composite:
+            what = f"has a value of type {kind}, and compiled functions have no such values"
+            raise Refusal(what, site, f"{way_out(kind)}, or use map_batches")
+
+
 def _check_state(state: StateSpec | None, site: Site) -> None:
     fields = state.fields if state else ()
     for field in fields:
         if field.name.startswith("_") or not field.name.isidentifier():
             what = f"has a state with the field {field.name!r}, which cannot be used as `state.x`"
             raise Refusal(what, site, "use letters, digits and underscores, not at the front")
-        if field.name == "heap" and any(other.type.is_text for other in fields):
+        if field.name == "heap" and any(other.type.is_view for other in fields):
             what = "has a state with a field 'heap', a name that is needed to keep strings"
             raise Refusal(what, site, "choose another name")
 

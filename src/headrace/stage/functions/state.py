@@ -21,7 +21,7 @@ def state_record(spec: StateSpec) -> Any:
     ['n']
     """
     fields: list[tuple[str, Any]] = []
-    if any(field.type.is_text for field in spec.fields):
+    if any(field.type.is_view for field in spec.fields):
         fields.append(("heap", records.i64))
     for field in spec.fields:
         kind = records.as_kind(_KINDS[field.type.name])

@@ -161,7 +161,7 @@ def _computed(
     names = {role: writer.fresh() for role in kept}
     if valid is not None:
         for role, field in kept.items():
-            first = "False" if field.type.is_text else field.word
+            first = "False" if field.type.is_view else field.word
             writer.line(f"{names[role]} = {first}")
     made: list[Update] = []
     with writer.block(f"if {valid}:") if valid is not None else nullcontext():
@@ -170,7 +170,7 @@ def _computed(
             if isinstance(change, Rewriting):
                 writer.line(f"{name} = True")
                 made.append(Update(field, (), name, change.room, change.words))
-            elif field.type.is_text:  # whether it changes: it is copied when all else has gone well
+            elif field.type.is_view:  # whether it changes: it is copied when all else has gone well
                 writer.line(f"{name} = {change.only_if or 'True'}")
                 room = f"kept_bytes({change.words[0]})"
                 made.append(Update(field, change.words, name, room))

@@ -89,7 +89,7 @@ class Chain:
         if node is None or node.phase != "partial":
             return False
         parts = accumulators(tuple(a for _, a in node.aggregates), node.rows)
-        return not any(part.type.is_text for each in parts for part in each)
+        return not any(part.type.is_view for each in parts for part in each)
 
     @property
     def emitter(self) -> FlatMap | None:
@@ -176,7 +176,7 @@ class Context:
         self._inputs[k] = None
         kind, writer = self._input.columns[k].type, self.writer
         valid = writer.let(f"in_{k}_valid[row]", "n") if kind.nullable else None
-        if kind.is_text:
+        if kind.is_view:
             view = writer.let(f"in_{k}[row]", "s")
             return Value(kind, (f"{view}.head", f"{view}.tail"), valid)
         return Value(kind, (writer.let(f"in_{k}[row]"),), valid)

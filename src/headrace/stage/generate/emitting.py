@@ -123,7 +123,7 @@ def _commit(context: Context, emitter: Process, place: str) -> None:
     """The row has succeeded: its state is the key's state now, strings copied."""
     writer, layout = context.writer, state_layout(emitter)
     writer.line(f"entry = {local_entry(layout, 'task.number')}")
-    texts = [name for name, kind in layout.values if kind.is_text]
+    texts = [name for name, kind in layout.values if kind.is_view]
     if texts:
         _keep_strings(context, layout, texts, place)
     writer.line("copy_record(entry.state, State(task.scratch))")

@@ -153,7 +153,7 @@ class Scope:
         kind = self.type(literal)
         if literal.value is None:
             return Value(kind, zero(kind), "False")
-        if kind.is_text:
+        if kind.is_view:
             head, tail = self.resources.literal(literal)
             return Value(kind, (head, tail))
         value = literal.value
@@ -397,7 +397,7 @@ class Scope:
 
     def result(self, code: str, kind: DataType) -> Value:
         """What a user function gave, as a value of a column type."""
-        if kind.is_text:
+        if kind.is_view:
             self.resources.creates_text = True
         if kind.nullable:
             valid = self.writer.let(f"{code} is not None", "n")

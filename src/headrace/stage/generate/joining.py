@@ -68,7 +68,7 @@ class EnteringRow:
         context, scope, node = self._context, self._scope, self._node
         writer, layout, names = context.writer, window_layout(node), (*node.left, *node.right)
         values = [scope.column(name) for name in names]
-        texts = [v for v in (*self._keys, *values) if v.type.is_text]
+        texts = [v for v in (*self._keys, *values) if v.type.is_view]
         if texts:  # asked for at once: a row enters whole, or not yet
             with writer.block(f"if lacks_bytes(store, {bytes_of(texts)}):"):
                 context.need_store("place")

@@ -27,7 +27,7 @@ def load_text(layout: StoreLayout) -> str:
             writer.line("return -1")
         first = len(layout.keys)
         values = [_column_value(writer, first + k, v) for k, (_, v) in enumerate(layout.values)]
-        texts = [f"kept_bytes({v.words[0]})" for v in (*keys, *values) if v.type.is_text]
+        texts = [f"kept_bytes({v.words[0]})" for v in (*keys, *values) if v.type.is_view]
         if texts:  # asked for at once: a row is entered whole, or not yet
             with writer.block(f"if lacks_bytes(store, {' + '.join(texts)}):"):
                 writer.line("return row")
@@ -76,7 +76,7 @@ def compact_text(layout: StoreLayout) -> str:
     that are go to another heap first."""
     values = [*layout.key_values("entry")]
     values += [layout.value(name, "fields") for name, _ in layout.values]
-    texts = [value for value in values if value.type.is_text]
+    texts = [value for value in values if value.type.is_view]
     count = " + ".join(f"kept_bytes({value.words[0]})" for value in texts)
     writer = Writer(indent=2)
     for value in texts:
@@ -123,7 +123,7 @@ def _kinds(layout: StoreLayout) -> list[DataType]:
 def _bind_block(layout: StoreLayout) -> str:
     writer = Writer()
     for k, kind in enumerate(_kinds(layout)):
-        array = "views" if kind.is_text else f"{KIND_OF_TYPE[kind.name]}s"
+        array = "views" if kind.is_view else f"{KIND_OF_TYPE[kind.name]}s"
         writer.line(f"column_{k} = {array}(block.columns[{k}].data)")
         if kind.nullable:
             writer.line(f"column_{k}_valid = flags(block.columns[{k}].valid)")
@@ -133,7 +133,7 @@ def _bind_block(layout: StoreLayout) -> str:
 def _column_place(writer: Writer, k: int, kind: DataType, row: str) -> Value:
     """A value of a row of a block, to be read or assigned."""
     valid = f"column_{k}_valid[{row}]" if kind.nullable else None
-    if not kind.is_text:
+    if not kind.is_view:
         return Value(kind, (f"column_{k}[{row}]",), valid)
     view = writer.let(f"column_{k}[{row}]", "s")
     return Value(kind, (f"{view}.head", f"{view}.tail"), valid)

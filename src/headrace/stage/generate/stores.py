@@ -42,12 +42,12 @@ class StoreLayout:
     @property
     def keeps_text(self) -> bool:
         """Do records hold strings?"""
-        return self.keeps_text_values or any(kind.is_text for kind in self.keys)
+        return self.keeps_text_values or any(kind.is_view for kind in self.keys)
 
     @property
     def keeps_text_values(self) -> bool:
         """Do the values of records hold strings?"""
-        return any(kind.is_text for _, kind in self.values)
+        return any(kind.is_view for _, kind in self.values)
 
     def hash_code(self, keys: list[Value]) -> str:
         """Code of the hash of a key."""
@@ -79,7 +79,7 @@ class StoreLayout:
 
 def fields_of(name: str, kind: DataType) -> list[tuple[str, str]]:
     """(field name, kind) of what a value of a column type takes in a record."""
-    if kind.is_text:
+    if kind.is_view:
         made = [(f"{name}_head", "i64"), (f"{name}_tail", "i64")]
     else:
         made = [(name, KIND_OF_TYPE[kind.name])]
@@ -112,7 +112,7 @@ def call_arguments(keys: list[Value]) -> list[str]:
 
 
 def _same(left: Value, right: Value) -> str:
-    if left.type.is_text:
+    if left.type.is_view:
         made = f"equal_words({', '.join(left.words + right.words)})"
     elif left.type.is_float:
         a, b = left.word, right.word
@@ -228,7 +228,7 @@ def insert_text(layout: StoreLayout, initial: dict[str, tuple[str, ...]]) -> str
     """
     writer = Writer()
     arguments = "".join(f", {name}" for name in layout.arguments())
-    texts = [key for key in layout.key_values() if key.type.is_text]
+    texts = [key for key in layout.key_values() if key.type.is_view]
     full = "is_full(store)"
     if texts:
         bytes_ = " + ".join(f"kept_bytes({key.words[0]})" for key in texts)
@@ -277,7 +277,7 @@ def assign(writer: Writer, target: Value, source: Value) -> None:
 
 def keep(writer: Writer, given: Value, kept: Value, heap: str = "heap") -> None:
     """Store a value in a record or a row; the bytes of a long string go to a heap."""
-    if not given.type.is_text:
+    if not given.type.is_view:
         assign(writer, kept, given)
         return
     head, tail = given.words
@@ -384,7 +384,7 @@ def {name}(a, b):
 
 
 def _order_word(key: Value) -> str:
-    if key.type.is_text:
+    if key.type.is_view:
         return f"order_prefix({', '.join(key.words)})"
     if key.type.is_float:
         return f"float_order({key.word})"
@@ -396,7 +396,7 @@ def _compare_keys(writer: Writer, left: Value, right: Value) -> None:
     if left.valid is not None:
         with writer.block(f"if {left.valid} != {right.valid}:"):
             writer.line(f"return 1 if {left.valid} else -1")
-    if left.type.is_text:
+    if left.type.is_view:
         code = f"compare_words({', '.join(left.words + right.words)})"
         name = writer.let(code, "c")
         with writer.block(f"if {name} != 0:"):

@@ -11,7 +11,7 @@ DAY = 86_400_000_000  # microseconds
 
 def zero(kind: DataType) -> tuple[str, ...]:
     """The words of a value where there is none."""
-    if kind.is_text:
+    if kind.is_view:
         return ("0", "0")
     if kind.is_float:
         return ("0.0",)
@@ -35,7 +35,7 @@ def hash_code(keys: list[Value]) -> str:
 
 
 def _hash_of(key: Value) -> str:
-    if key.type.is_text:
+    if key.type.is_view:
         made = f"hash_words({', '.join(key.words)})"
     elif key.type.is_float:
         made = f"hash_float({key.word})"
@@ -62,7 +62,7 @@ def as_float(value: Value) -> str:
 
 def compare(op: str, left: Value, right: Value) -> str:
     """Code of a comparison."""
-    if left.type.is_text:
+    if left.type.is_view:
         words = ", ".join(left.words + right.words)
         if op in ("==", "!="):
             return f"{'' if op == '==' else 'not '}equal_words({words})"
@@ -85,14 +85,14 @@ def argument(value: Value) -> str:
     made = value.words[0]
     if value.type.name == "uint64":
         made = f"to_signed({made})"
-    if value.type.is_text:
+    if value.type.is_view:
         made = f"{'text' if value.type.name == 'string' else 'blob'}({', '.join(value.words)})"
     return made if value.valid is None else f"maybe({value.valid}, {made})"
 
 
 def received(code: str, kind: DataType) -> str:
     """The words of what a user function gave; `code` is not None."""
-    if kind.is_text:
+    if kind.is_view:
         return f"words(present({code}), heap)"
     if kind.name == "bool":
         return f"bool(present({code}))"

@@ -150,7 +150,7 @@ class _Versions(Pairs):
         writer.line("versions = Store(kept)")
         fields = [f"{COLUMN}{len(node.left) + k}" for k in range(len(node.right))]
         values = [self.layout.value(field, "entry") for field in fields]
-        texts = [value for value in (*self.keys_of("entry"), *values) if value.type.is_text]
+        texts = [value for value in (*self.keys_of("entry"), *values) if value.type.is_view]
         if texts:
             with writer.block(f"if lacks_bytes(versions, {bytes_of(texts)}):"):
                 self.need("versions")
