@@ -53,6 +53,8 @@ soak: $(STAMP)
 	HEADRACE_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 3600 tests
 	HEADRACE_SCHEDULER=random $(BIN)/python -m pytest tests/node
 	HEADRACE_SCHEDULER=swapped $(BIN)/python -m pytest tests/node
+	HEADRACE_SCHEDULER=free_list $(BIN)/python -m pytest tests/node
+	HEADRACE_SCHEDULER=assigned $(BIN)/python -m pytest tests/node
 
 # Versions for all machines and Pythons that we support, with the digests of their files.
 lock: $(STAMP)

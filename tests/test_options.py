@@ -16,6 +16,9 @@ VALUES = {
     "policy": "highest_rate",
     "priority": "high",
     "reorder": "lock",
+    "scheduler": "free_list",
+    "transport": "queues",
+    "deadline": "50ms",
     "partitioning": "hybrid",
     "master": "local[1]",
     "session": object(),
@@ -51,7 +54,8 @@ def test_what_an_engine_does_not_honour_is_refused(begin, engine, name):
 @pytest.mark.parametrize("name", [name for name in OPTIONS if "node" in OPTIONS[name].engines])
 def test_what_the_node_engine_honours(begin, name):
     collected = output()
-    ran = begin(collected, engine="node", compiled=False, **{name: VALUES[name]})
+    given = {name: VALUES[name]} | ({"policy": "fcfs"} if name == "deadline" else {})
+    ran = begin(collected, engine="node", compiled=False, **given)
     assert ran.await_termination(60) and ran.status == "finished"
     assert collected.result()["n"].to_pylist() == [1, 2]
 
@@ -107,6 +111,54 @@ def test_the_engine_of_the_environment_is_named(monkeypatch):
         hr.run(output(), workers=3)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"scheduler": "fifo"}, "scheduler='fifo': there is no such scheduler\n  fix: one of near"),
+        ({"scheduler": "near", "policy": "fcfs"}, "asks no policy, and 'fcfs' was given\n  fix: "),
+        ({"scheduler": "priority"}, "it asks a policy, and none was given\n  fix: name one"),
+        ({"scheduler": "manual", "workers": 2}, "one thread runs all operators\n  fix: leave"),
+        (
+            {"scheduler": "dedicated", "workers": "auto"},
+            "a thread of its own\n  fix: name a number",
+        ),
+    ],
+)
+def test_a_scheduler_and_a_policy_that_do_not_go_together(given, said):
+    for begin in (lambda: hr.run(output(), engine="node", **given), lambda: hr.Engine(**given)):
+        with pytest.raises(OptionError, match=said):
+            begin()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"transport": "pipes"}, "transport='pipes': there is no such transport\n  fix: one of"),
+        ({"transport": "queues", "capacity": 9}, "capacity=9: .* no blocks\n  fix: leave one"),
+    ],
+)
+def test_what_is_no_transport(given, said):
+    with pytest.raises(OptionError, match=said):
+        hr.run(output(), engine="node", **given)
+
+
+def test_nobody_would_look_at_a_priority():
+    with pytest.raises(hr.HeadraceError, match=r"priority=1: .* asks no policy.*\n  fix: leave"):
+        hr.run(output(), engine="node", scheduler="near", priority="high")
+
+
+@pytest.mark.parametrize(
+    ("deadline", "said"),
+    [
+        ("soon", "deadline='soon': this is not a duration"),
+        ("2s", "deadline=2s: there is no policy"),
+    ],
+)
+def test_a_deadline_that_nobody_could_meet(deadline, said):
+    with pytest.raises(hr.HeadraceError, match=said + r".*\n  fix: give"):
+        hr.run(output(), engine="node", deadline=deadline)
+
+
 def test_explain_refuses_them_too():
     with pytest.raises(OptionError, match='shards=2: engine="node"'):
         job.explain(output(), engine="node", shards=2)
@@ -125,5 +177,5 @@ def test_the_command_says_it_without_a_traceback(tmp_path, capsys):
     assert 'engine="node" has workers' in capsys.readouterr().err
     assert main(["run", str(file), "--engine", "thread", "--policy", "fcfs"]) == 1
     assert 'engine="node" takes policies' in capsys.readouterr().err
-    given = ["--idle", "2s", "--workers", "1", "--policy", "fcfs"]
+    given = ["--idle", "2s", "--workers", "1", "--policy", "fcfs", "--scheduler", "priority"]
     assert main(["run", str(file), "--engine", "node", *given]) == 0

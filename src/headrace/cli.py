@@ -112,6 +112,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("--workers", type=_workers, help='threads of the node engine, or "auto"')
     run.add_argument("--memory", metavar="BYTES", help="of the node engine, e.g. '2 GiB'")
     run.add_argument("--policy", metavar="NAME", help="who runs first on the node engine")
+    run.add_argument("--scheduler", metavar="NAME", help="how its workers find what to run")
     run.add_argument("--idle", metavar="TIME", help="after which silent channels hold nothing back")
     run.add_argument("--seconds", type=seconds, help="stop reading after so long")
     run.add_argument("--explain", action="store_true", help="show the plan, and run nothing")

@@ -30,9 +30,12 @@ from .options import (
     chosen_policy,
     chosen_priority,
     chosen_reorder,
+    chosen_scheduler,
+    chosen_transport,
     chosen_workers,
     honoured,
     idle_microseconds,
+    microseconds,
 )
 from .plan.errors import PipelineError
 from .plan.explain import explain_plan
@@ -147,6 +150,9 @@ def run(
     priority: Any = None,
     gate: Gate | None = None,
     reorder: str | None = None,
+    scheduler: str | None = None,
+    transport: str | None = None,
+    deadline: Any = None,
     partitioning: str | None = None,
 ) -> AnyJob:
     """Run a pipeline until its sources end, and give the finished job.
@@ -193,6 +199,13 @@ def run(
             share a session share it.
         reorder: On the node engine, how the rows of an operator that several workers share are put
             in order: "non-blocking" (Ordered, fig. 4) or, to compare with, "lock" (fig. 2).
+        scheduler: On the node engine, how workers find what to run: "near", "free_list",
+            "dedicated" or "manual", and where there is a policy "priority" or "assigned"
+            (docs/scheduling.md).
+        transport: On the node engine, how rows travel between operators: in "blocks", or, to
+            compare with, one by one in "queues" (Enjima §4).
+        deadline: On the node engine, what policies are told about the query, too: a time such as
+            "50ms" that a row may take (`features.deadline`).
         partitioning: On the node engine, how workers share the keys of `process`, `running` and the
             like: each has key groups of its own ("owners"), or takes those that have rows
             ("hybrid": Ordered, fig. 7), which is for skewed keys and rows that take long.
@@ -203,6 +216,7 @@ def run(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
+        scheduler=scheduler, transport=transport, deadline=deadline,
     )  # fmt: skip
     check_options(options.engine, partitioning=partitioning)
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
@@ -234,12 +248,18 @@ class _Options:
             self._given["idle"] = idle_microseconds(self._given["idle"])
         if "policy" in self._given:
             self._given["policy"] = chosen_policy(self._given["policy"])
+            chosen = self._given["policy"]
+            named = chosen_scheduler(self._given["scheduler"], chosen, given["workers"])
+            self._given["scheduler"] = named
         if "gate" in self._given:
             self._given["gate"] = chosen_gate(self._given["gate"], self._given["priority"])
         if "priority" in self._given:
             self._given["priority"] = chosen_priority(self._given["priority"])
         if "reorder" in self._given:
             self._given["reorder"] = chosen_reorder(self._given["reorder"])
+            self._given["transport"] = chosen_transport(self._given["transport"], capacity)
+        if self._given.get("deadline") is not None:
+            self._given["deadline"] = microseconds("deadline", self._given["deadline"])
         self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
 
     def execution(self, made: Plan) -> Execution:
@@ -292,6 +312,9 @@ def start(
     priority: Any = None,
     gate: Gate | None = None,
     reorder: str | None = None,
+    scheduler: str | None = None,
+    transport: str | None = None,
+    deadline: Any = None,
     partitioning: str | None = None,
 ) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
@@ -309,6 +332,7 @@ def start(
         engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
         checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
         trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
+        scheduler=scheduler, transport=transport, deadline=deadline,
     )  # fmt: skip
     check_options(options.engine, partitioning=partitioning)
     made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
@@ -329,7 +353,12 @@ class Engine:
     """
 
     def __init__(
-        self, workers: int | str | None = None, *, run_us: float | None = None, policy: Any = None
+        self,
+        workers: int | str | None = None,
+        *,
+        run_us: float | None = None,
+        policy: Any = None,
+        scheduler: str | None = None,
     ) -> None:
         """Workers for queries.
 
@@ -339,6 +368,7 @@ class Engine:
             run_us: How long a worker stays with one operator, at most, in microseconds (about: by
                 what its rows took so far); then others get their turn. 0: as long as it has work.
             policy: Who runs first, as in `run`; `use` changes it.
+            scheduler: How workers find what to run, as in `run`.
         """
         from .node.engine import NodeEngine
 
@@ -346,7 +376,9 @@ class Engine:
         if run_us is not None and run_us < 0:
             raise ValueError(f"run_us={run_us}: a run takes some time, or 0 for no limit")
         run_ns = None if run_us is None else int(run_us * 1000)
-        self._engine = NodeEngine(**given, run_ns=run_ns, policy=chosen_policy(policy))
+        chosen = chosen_policy(policy)
+        named = chosen_scheduler(scheduler, chosen, workers)
+        self._engine = NodeEngine(**given, run_ns=run_ns, policy=chosen, scheduler=named)
         self._lock = threading.Lock()
         self.jobs: list[Job] = []  # that are not over
         # its threads know the engine inside, not this one: a job that runs keeps it alive
@@ -421,6 +453,8 @@ class Engine:
         priority: Any = None,
         ordering: str | None = None,
         reorder: str | None = None,
+        transport: str | None = None,
+        deadline: Any = None,
         partitioning: str | None = None,
     ) -> Job:
         """Start a pipeline on these workers, and give its job at once.
@@ -438,6 +472,8 @@ class Engine:
             idle_microseconds(idle),
             chosen_priority(priority),
             chosen_reorder(reorder),
+            chosen_transport(transport, capacity),
+            None if deadline is None else microseconds("deadline", deadline),
         )
         job = Job(made, execution, seconds, watch, engine=self)
         with self._lock:  # `close` sees the job, or the job sees that it is closed

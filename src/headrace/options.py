@@ -27,7 +27,10 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b?|b)?", re.IGNORECASE)
 ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
 REORDERS = ("non-blocking", "lock")  # Ordered, figs. 4 and 2
+TRANSPORTS = ("blocks", "queues")  # Enjima §3.1, and the baseline of its §4
 PRIORITIES = {"normal": 0.0, "high": 1.0}
+SCHEDULERS = ("near", "free_list", "dedicated", "manual", "priority", "assigned")  # node engine
+POLICY_FREE = ("near", "free_list", "dedicated", "manual")  # those of them that ask no policy
 
 
 class OptionError(HeadraceError, ValueError):
@@ -47,6 +50,8 @@ _BATCHES = "there are no micro-batches here; capacity= says how many rows a bloc
 _TRIGGER = "rows are worked on as they come here; leave it out"
 _POLICY = 'engine="node" takes policies'
 _REORDER = 'no two workers share an operator here; engine="node" knows reorder='
+_DEADLINE = 'a gate ranks micro-batches, which have none; engine="node" has deadline='
+_TRANSPORT = 'rows travel in blocks here; engine="node" knows transport='
 _NO_SPARK = 'there is no Spark here; leave it out, or use engine="spark"'
 
 OPTIONS = {
@@ -72,7 +77,16 @@ OPTIONS = {
         ("spark",),
         {"node": "an hr.Engine is shared here: engine.submit(...)", "thread": _NO_SPARK},
     ),
+    "deadline": Option(("node",), {"thread": _POLICY, "spark": _DEADLINE}),
+    "scheduler": Option(
+        ("node",),
+        {
+            "thread": "one thread runs all operators here; leave it out",
+            "spark": "Spark schedules its tasks; gate=hr.Gate(...) says whose batch is next",
+        },
+    ),
     "reorder": Option(("node",), {"thread": _REORDER, "spark": _REORDER}),
+    "transport": Option(("node",), {"thread": _TRANSPORT, "spark": _TRANSPORT}),
     "partitioning": Option(
         ("node",), {"thread": "there is one owner of keys here", "spark": "keys have shards here"}
     ),
@@ -233,6 +247,25 @@ def chosen_reorder(reorder: Any) -> str:
     )
 
 
+def chosen_transport(transport: Any, capacity: int | None) -> str:
+    """The value of `transport=`: how rows travel between operators; by default in blocks.
+
+    >>> chosen_transport(None, 4096), chosen_transport("queues", None)
+    ('blocks', 'queues')
+    """
+    if transport is not None and transport not in TRANSPORTS:
+        raise OptionError(
+            f"transport={transport!r}: there is no such transport\n"
+            f"  fix: one of {', '.join(TRANSPORTS)}"
+        )
+    if transport == "queues" and capacity is not None:
+        raise OptionError(
+            f"capacity={capacity}: with transport='queues' there are no blocks\n"
+            "  fix: leave one of them out"
+        )
+    return transport or TRANSPORTS[0]
+
+
 def chosen_partitioning(partitioning: Any) -> str:
     """The value of `partitioning=`: one of the schemes; by default the first.
 
@@ -280,6 +313,51 @@ multi_class
         )
     except (TypeError, ValueError) as error:
         raise OptionError(str(error)) from None
+
+
+def chosen_scheduler(scheduler: Any, policy: Policy | None, workers: Any = None) -> str | None:
+    """The value of `scheduler=`: one of the node engine's, None: by default `near`, and with a
+    policy `priority`; an OptionError where it is none, or does not go together with the others.
+
+    >>> chosen_scheduler("free_list", None)
+    'free_list'
+    >>> chosen_scheduler("free_list", chosen_policy("fcfs"))
+    Traceback (most recent call last):
+    headrace.options.OptionError: scheduler='free_list': it asks no policy, and 'fcfs' was given
+      fix: leave one of them out, or take scheduler="priority" or "assigned"
+    >>> chosen_scheduler("priority", None)
+    Traceback (most recent call last):
+    headrace.options.OptionError: scheduler='priority': it asks a policy, and none was given
+      fix: name one, as in policy="fcfs"
+    """
+    if scheduler is None:
+        return None
+    if scheduler not in SCHEDULERS:
+        raise OptionError(
+            f"scheduler={scheduler!r}: there is no such scheduler\n"
+            f"  fix: one of {', '.join(SCHEDULERS)}"
+        )
+    if scheduler in POLICY_FREE and policy is not None:
+        raise OptionError(
+            f"scheduler={scheduler!r}: it asks no policy, and {policy.name!r} was given\n"
+            '  fix: leave one of them out, or take scheduler="priority" or "assigned"'
+        )
+    if scheduler not in POLICY_FREE and policy is None:
+        raise OptionError(
+            f"scheduler={scheduler!r}: it asks a policy, and none was given\n"
+            '  fix: name one, as in policy="fcfs"'
+        )
+    if scheduler == "manual" and workers not in (None, 1):
+        raise OptionError(
+            f"workers={workers!r}: with scheduler='manual' one thread runs all operators\n"
+            "  fix: leave one of them out"
+        )
+    if scheduler == "dedicated" and workers == AUTO:
+        raise OptionError(
+            "workers='auto': with scheduler='dedicated' every operator has a thread of its own\n"
+            "  fix: name a number, of which there are as many copies of operators"
+        )
+    return str(scheduler)
 
 
 def chosen_priority(priority: Any) -> float | None:

@@ -43,6 +43,7 @@ def features(draw, **fixed):
         "rate": small,
         "user_priority": small,
         "query_class": st.integers(0, 1).map(float),
+        "deadline": st.one_of(small, st.just(inf)),
     }
     values = {
         name: draw(st.lists(each, min_size=len(graph), max_size=len(graph)))

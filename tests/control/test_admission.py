@@ -165,6 +165,7 @@ def test_every_feature_is_there():
     assert told["user_priority"] == told["query_class"] == 3.0
     assert told["rate"] > 0  # 60 were left, 90 wait: 30 have come
     assert told["worker_time"] == 2.0 and told["workers"] == 0
+    assert told.pop("deadline") == inf
     assert np.isfinite(list(told.values())).all()
 
 

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from headrace.bench import policies
+from headrace.bench.node import classes as node_classes
 from headrace.bench.node import policies as node_policies
+from headrace.bench.node import steps as node_steps
 from headrace.bench.report import Bench
 from headrace.cli import main
 from headrace.control.policies import POLICIES
@@ -42,6 +44,38 @@ def test_a_figure_of_the_node_engine(capsys, monkeypatch, figure):
     assert said["figure"] == figure and said["correct"] and said["ratio"] > 0
     by_policy = said["by_policy"] if figure == "cost" else said["mean_ms"]
     assert set(few) <= set(by_policy)
+
+
+@pytest.mark.compiled
+def test_the_ablation(capsys):
+    """All four sides are right; the smallest size says nothing about how fast."""
+    assert main(["bench", "policies", "--quick", "--only", "ablation", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["correct"] and set(said["to_each"]) == {"TM", "SQ", "TQ"}
+
+
+@pytest.mark.compiled
+def test_queries_of_two_classes(capsys, monkeypatch):
+    """In the smallest size: all rows come, and both sides and the overhead are reported."""
+    for name, few in {"HIGH": 1, "LOW": 1, "OPERATORS": 2, "SETTLE_SECONDS": 0.2}.items():
+        monkeypatch.setattr(node_classes, name, few)
+    assert main(["bench", "policies", "--quick", "--only", "multi_class", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["correct"] and set(said["high_ms"]) == {"dedicated", "multi_class"}
+    assert 0 < said["overhead"] < 1
+
+
+@pytest.mark.compiled
+def test_steps(capsys, monkeypatch):
+    """In the smallest size: all rows come, and each change is reported."""
+    monkeypatch.setattr(node_steps, "QUERIES", 2)
+    assert main(["bench", "policies", "--quick", "--only", "steps", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["correct"] and said["unit"] == "s"
+    assert {kind: len(found) for kind, found in said["seconds_behind"].items()} == {
+        "rate": 3,
+        "selectivity": 3,
+    }
 
 
 def test_results_of_mixed_queries_are_checked():

@@ -11,8 +11,10 @@ from headrace.control import Features, Policy, as_policy
 from headrace.control.policies import POLICIES, make_policy
 from headrace.node import engine
 from headrace.node.free_list import NO_UNIT, FreeList, has_work, new_free_list, pick, put
+from headrace.node.schedulers.free_list import FreeUnits
 from headrace.node.schedulers.hooks import Turn
 from headrace.node.schedulers.near import Near
+from headrace.options import POLICY_FREE
 from headrace.stage.memory.atomics import fetch_add
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
@@ -140,7 +142,8 @@ class Swapped(Changing):
     """Its scheduler is swapped for another one."""
 
     def change(self, turn: int) -> None:
-        kind: Callable[[int, int], Any] = (Random, Near)[turn % 2]
+        kinds: tuple[Callable[[int, int], Any], ...] = (Random, Near, FreeUnits)
+        kind = kinds[turn % len(kinds)]
         self.use(kind(engine.MOST_UNITS, self.workers))
 
 
@@ -166,33 +169,46 @@ class Governed(Changing):
         self.use_policy(chosen)
 
 
-def by_policy(name: str) -> Any:
-    """Engines that have a policy."""
+def by_policy(name: str, asking: str = "priority") -> Any:
+    """Engines that have a policy, and the scheduler that asks it."""
 
-    def made(*given: Any, policy: Policy | None = None, **named: Any) -> engine.NodeEngine:
-        return NODE_ENGINE(*given, policy=policy or make_policy(name), **named)
+    def made(
+        *given: Any, policy: Policy | None = None, scheduler: str | None = None, **named: Any
+    ) -> engine.NodeEngine:
+        chosen = policy or (None if scheduler in POLICY_FREE else make_policy(name))
+        return NODE_ENGINE(*given, policy=chosen, scheduler=scheduler or asking, **named)
 
     return made
 
 
+def dedicated(*given: Any, scheduler: str | None = None, **named: Any) -> engine.NodeEngine:
+    """Engines with a thread for each unit."""
+    return NODE_ENGINE(*given, scheduler=scheduler or "dedicated", **named)
+
+
 NODE_ENGINE = engine.NodeEngine
+SCHEDULERS = {"near": Near, "random": Random, "free_list": FreeUnits}
 
 
 @contextmanager
 def scheduled(how: str) -> Iterator[None]:
-    """Inside, engines begin with a scheduler, "near" or "random", or have a policy by its name; or
-    their schedulers are "swapped", or their policies, "governed", or their workers "suspended", all
-    the time."""
+    """Inside, engines begin with a scheduler (one of SCHEDULERS, or "assigned"), or have a policy
+    by its name; or their schedulers are "swapped", or their policies, "governed", or their workers
+    "suspended", all the time."""
     before = engine.SCHEDULER, engine.NodeEngine
-    if how == "random":
-        engine.SCHEDULER = Random
+    if how in SCHEDULERS:
+        engine.SCHEDULER = SCHEDULERS[how]
     elif how == "swapped":
         engine.NodeEngine = Swapped  # type: ignore[misc]
     elif how == "suspended":
         engine.NodeEngine = Suspended  # type: ignore[misc]
     elif how == "governed":
         engine.NodeEngine = Governed  # type: ignore[misc]
-    elif how != "near":
+    elif how == "dedicated":
+        engine.NodeEngine = dedicated  # type: ignore[misc,assignment]
+    elif how == "assigned":
+        engine.NodeEngine = by_policy("least_recently_used", how)  # type: ignore[misc]
+    else:
         engine.NodeEngine = by_policy(how)  # type: ignore[misc]
     try:
         yield

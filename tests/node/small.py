@@ -5,10 +5,12 @@ run that has taken the last one tells all workers to stop, so that a forgotten u
 What workers do around it is the loop itself, `worker.work_on`, with the hooks of a scheduler.
 """
 
+from tests.node.explore import planted
+
 from headrace.node.claims import UnitState
-from headrace.node.free_list import NO_UNIT
+from headrace.node.free_list import NO_UNIT, put
 from headrace.node.mode import Mode
-from headrace.node.schedulers.hooks import EngineRecord, Hooks, Worker, ready
+from headrace.node.schedulers.hooks import EngineRecord, Worker, ready
 from headrace.node.schedulers.near import Near
 from headrace.node.unit import AGAIN, STARVED, Run, Unit
 from headrace.node.worker import LONGEST_SLEEP, stop_all, work_on
@@ -86,6 +88,10 @@ def wake_nobody(lot):
 
 AWAKE = {"await_work": pause_instead, "wake_one": wake_nobody, "wake_all": wake_nobody}
 
+# A nap ends by itself; explored, it ends with the next store of another thread. A pause inside
+# `put` would use that store up, and the nap would be without end.
+NAPS = {**AWAKE, "put": planted(put, "        pause()\n", "")}
+
 
 class Atomic:
     """A record whose fields the host reads and writes one by one, as x86 and the GIL let it."""
@@ -132,18 +138,15 @@ class SmallEngine:
         self.work, self.send = self.mode.of(work_on), self.mode.of(send)
 
     def new_hooks(self, scheduler):
-        hooks = Hooks.allocate()
+        hooks = self.mode.hooks_of(scheduler)
         self.kept += [scheduler, hooks]
-        hooks.scheduler = scheduler.memory
-        hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
-            self.mode.address(hook) for hook in scheduler.hooks
-        )
         return hooks
 
     def new_worker(self, number):
         made, desk = Worker.allocate(), self.record.workers
         made.number, made.engine, made.held = number, self.record.address, NO_UNIT
         made.desk, made.turn.worker, made.hooks = desk.address, number, desk.hooks
+        made.lot = desk.lot.address
         return made
 
     def sender(self, unit):

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from tests.node.endless import SECONDS, Endless, await_that, engine_of
 
 import headrace as hr
 from headrace.control import Policy
@@ -17,53 +18,10 @@ from headrace.control.features import DERIVED, FEATURES, Features
 from headrace.control.graph import Graph
 from headrace.control.policies import POLICIES, fcfs, highest_rate, multi_class
 from headrace.node import steering
+from headrace.node.schedulers.priority import Priority
 from headrace.options import OptionError
 
-SECONDS = 120.0
-
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
-
-
-def await_that(is_so):
-    """Wait until something is so, on a machine that may be busy."""
-    deadline = time.monotonic() + SECONDS
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.002)
-
-
-class Endless:
-    """A query over numbers that come as fast as they are taken, until it is stopped; its rows are
-    checked at the end."""
-
-    def __init__(self, table_rows=1000, name="numbers", **options):
-        self.batches, self.rows = [], table_rows
-        numbers = hr.read.replay({"n": np.arange(table_rows)}, rate=20_000, name=name)
-        kept = numbers.filter(hr.col("n") % 3 != 0, name=f"{name} kept")
-        self.output = kept.with_columns(m=hr.col("n") * 2).write.callback(self.batches.append)
-
-    def check(self, job):
-        """All rows came, in order."""
-        read = job.progress().rows_in
-        wanted = [2 * (n % self.rows) for n in range(read) if n % self.rows % 3 != 0]
-        assert [m for batch in self.batches for m in batch["m"].to_pylist()] == wanted
-
-    def has_rows(self):
-        before = len(self.batches)
-        return lambda: len(self.batches) > before
-
-
-def engine_of(policy=None, workers=2, compiled=False):
-    """An hr.Engine, interpreted unless told otherwise."""
-    made = hr.Engine(workers=workers)
-    if not compiled:
-        from headrace.node.engine import NodeEngine
-
-        made._engine.close()
-        made._engine = NodeEngine(workers, compiled=False)
-    if policy is not None:
-        made.use(policy)
-    return made
 
 
 # ---- nonsense ------------------------------------------------------------------------------
@@ -257,7 +215,7 @@ def test_features_of_an_engine():
     twice = kept.flat_map(twice_each, output={"m": int}, name="twice")
     output = twice.write.null(name="out")
     with engine_of(noting) as engine:
-        job = engine.submit(output, fuse="none", priority=2, capacity=128)
+        job = engine.submit(output, fuse="none", priority=2, capacity=128, deadline="2s")
         await_that(lambda: job.progress().rows_out > 3000)
         await_that(lambda: named(noting.last())["numbers"]["rate"] > 0)
         found = named(noting.last())
@@ -271,7 +229,7 @@ def test_features_of_an_engine():
         assert 0 <= values["now"] - values["last_scheduled"] < SECONDS
         assert values["pending"] >= 0 and values["output_room"] >= 0
         assert values["head_time"] >= values["now"] - SECONDS
-        assert values["user_priority"] == values["query_class"] == 2
+        assert values["user_priority"] == values["query_class"] == values["deadline"] == 2
     assert found["kept"]["parallelism"] == 2 and found["out"]["parallelism"] == 1
     assert found["out"]["output_room"] > 1e9
 
@@ -537,7 +495,7 @@ def test_the_thread_takes_a_small_part_of_a_core(monkeypatch):
     """What an answer takes decides when the next question comes."""
     waits = []
     made = steering.Steering(
-        fcfs(), None, lambda queries: EmptyFeatures(), None, lambda: None
+        fcfs(), Priority(8, 1), lambda queries: EmptyFeatures(), None, lambda: None
     )  # fmt: skip
     clock = iter([0.0, 0.004, 1.0, 1.0])
     monkeypatch.setattr(steering.time, "thread_time", lambda: next(clock))

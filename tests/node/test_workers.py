@@ -34,16 +34,17 @@ pytestmark = [
 ]
 
 
-def _run(outputs, choose, *, compiled):
+def _run(outputs, choose, *, compiled, transport="blocks"):
     """Run with random sizes of everything."""
     with any_sizes(choose):
         job = hr.start(
             *outputs,
             engine="node",
             workers=choose.number(1, 8),
-            capacity=choose.pick(CAPACITIES),
+            capacity=choose.pick(CAPACITIES) if transport == "blocks" else None,
             fuse=choose.pick(["auto", "none"]),
             compiled=compiled,
+            transport=transport,
         )
         assert job.await_termination(SECONDS), "it does not end"
 
@@ -53,13 +54,13 @@ HOW = [
     *("near", "random", "governed", *IN_CI),
     *(
         pytest.param(how, marks=pytest.mark.soak)
-        for how in ("swapped", "suspended", *POLICIES)
+        for how in ("free_list", "assigned", "dedicated", "swapped", "suspended", *POLICIES)
         if how not in IN_CI
     ),
 ]
 
 
-def _compare(choose, *, compiled, most_rows):
+def _compare(choose, *, most_rows, **how):
     outputs = random_pipeline(choose, most_rows=most_rows)
     if any(order_matters(output.node) for output in outputs):
         return False
@@ -67,9 +68,9 @@ def _compare(choose, *, compiled, most_rows):
         expected = naive(outputs)
     except ROW_ERRORS as error:
         with pytest.raises(type(error)):
-            _run(outputs, choose, compiled=compiled)
+            _run(outputs, choose, **how)
         return True
-    _run(outputs, choose, compiled=compiled)
+    _run(outputs, choose, **how)
     for output, rows in zip(outputs, expected, strict=True):
         assert_same(rows_of(output.result()), rows, ordered=is_ordered(output.node))
     return True
@@ -101,6 +102,23 @@ def test_kernels_that_stall(seed, how, monkeypatch):
     with scheduled(how):
         if _compare(random, compiled=False, most_rows=25):
             count("random pipelines with stalls in their kernels")
+
+
+@pytest.mark.parametrize("how", ["free_list", "assigned", "dedicated"])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.compiled)])
+def test_random_pipelines_under_every_scheduler(how, compiled):
+    """A few seeds, whose kernels are compiled for others; more of them are left to make soak."""
+    with scheduled(how):
+        for seed in range(3):
+            if _compare(Seeded(seed), compiled=compiled, most_rows=200 if compiled else 25):
+                count(f"random pipelines under {how}")
+
+
+def test_rows_that_travel_one_by_one():
+    """Enjima's baseline: the same rows in the same order."""
+    for seed in range(3):
+        if _compare(Seeded(seed), compiled=False, most_rows=25, transport="queues"):
+            count("random pipelines over queues of rows")
 
 
 def test_splits_stay_in_order_where_several_sources_come_together(monkeypatch):

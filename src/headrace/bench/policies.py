@@ -21,8 +21,11 @@ from headrace.control.simulator import (
 
 from . import report
 from .figure import Figure, Found, by_name
+from .node.ablation import ablation
 from .node.bench import Bench, Settings
+from .node.classes import classes
 from .node.policies import cost, mixed
+from .node.steps import steps
 
 Rates = dict[str, float]  # rows per second by threading model
 
@@ -129,8 +132,11 @@ def whole_second(bench: report.Bench, machine_name: str = "streams-xeon") -> dic
 
 
 FIGURES = by_name(
+    Figure("ablation", "YSB: state-based and blocks to threads and queues (Enjima fig. 9)", 4.0),
     Figure("cost", "YSB, fused: the slowest policy against none", 0.97),
     Figure("mixed", "8 queries: mean latency of latency_optimized to the lowest", 1.05, True),
+    Figure("multi_class", "HIGH queries' worst latency: dedicated threads to classes", 20.0),
+    Figure("steps", "until throughput follows a step (Enjima fig. 6)", 1.0, True, "s"),
     Figure("simulated", "orderings of manual, dedicated, dynamic (Streams figs. 9, 10)", 1.0),
     Figure("simulated_second", "one of 176 cores, 1,000 operators", 60.0, True, "s of CPU"),
 )
@@ -139,8 +145,11 @@ SUITE = report.Suite(
     "headrace bench policies: threading models and policies",
     FIGURES,
     {
+        ("ablation",): ablation,
         ("cost",): cost,
         ("mixed",): mixed,
+        ("multi_class",): classes,
+        ("steps",): steps,
         ("simulated",): simulated,
         ("simulated_second",): whole_second,
     },

@@ -43,8 +43,8 @@ class BenchError(HeadraceError):
 class How:
     """How queries are run. `capacity` is None for the engine's own block size.
 
-    bounded, policy: whether runs of the node engine are bounded in time, and who runs first; None
-    for its own way. ordering, reorder, partitioning: as in `run`.
+    bounded: whether runs of the node engine are bounded in time; None for its own way. policy,
+    scheduler, ordering, reorder, transport, partitioning: as in `run`.
     """
 
     engine: str = "node"
@@ -53,9 +53,11 @@ class How:
     prune: bool = False
     capacity: int | None = None
     bounded: bool | None = None
-    policy: str | None = None
+    policy: Any = None
+    scheduler: str | None = None
     ordering: str | None = None
     reorder: str | None = None
+    transport: str | None = None
     partitioning: str | None = None
 
     @property
@@ -67,12 +69,8 @@ class How:
 
     def options(self) -> dict[str, Any]:
         """What every engine is told about a query."""
-        chosen = {
-            "capacity": self.capacity,
-            "ordering": self.ordering,
-            "reorder": self.reorder,
-            "partitioning": self.partitioning,
-        }
+        names = ("capacity", "ordering", "reorder", "transport", "partitioning")
+        chosen = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in chosen.items() if value is not None}
         return {"fuse": self.fuse, "prune": self.prune, **given}
 
@@ -80,7 +78,7 @@ class How:
 def _engine(how: How) -> hr.Engine:
     """An engine whose runs are bounded to 200 µs of work, or not bounded, or as it likes."""
     run_us = None if how.bounded is None else BOUND_US if how.bounded else 0
-    return hr.Engine(workers=how.workers, run_us=run_us, policy=how.policy)
+    return hr.Engine(how.workers, run_us=run_us, policy=how.policy, scheduler=how.scheduler)
 
 
 @dataclass
@@ -168,18 +166,19 @@ class Queries:
             raise
         return self
 
-    def submit(self, output: Output) -> Any:
-        """Start one more query beside the others, and give its job."""
-        self.jobs.append(self._started(output))
+    def submit(self, output: Output, **options: Any) -> Any:
+        """Start one more query beside the others, and give its job. options: more of them, for
+        this query alone."""
+        self.jobs.append(self._started(output, **options))
         return self.jobs[-1]
 
     @cached_property
     def _engine(self) -> hr.Engine:
         return self._resources.enter_context(_engine(self._how))
 
-    def _started(self, output: Output) -> Any:
+    def _started(self, output: Output, **options: Any) -> Any:
         if self._how.engine == "node":
-            return self._engine.submit(output, **self._how.options())
+            return self._engine.submit(output, **self._how.options(), **options)
         if self._how.engine == "thread":
             return hr.start(output, engine="thread", **self._how.options())
         return OwnThread(output, self._how)
@@ -226,6 +225,11 @@ class Queries:
     def active(self) -> int:
         """Workers of the node engine that run."""
         return self._engine.active
+
+    @property
+    def meeting_seconds(self) -> float:
+        """Seconds in which workers of the node engine met, instead of working, so far."""
+        return self._engine._engine.meeting_seconds
 
     @property
     def are_over(self) -> bool:

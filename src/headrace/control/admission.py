@@ -327,4 +327,5 @@ FEATURES: dict[str, Callable[[Entry], float]] = {
     "parallelism": lambda e: 1.0,
     "user_priority": lambda e: e.priority,
     "query_class": lambda e: e.priority,
+    "deadline": lambda e: inf,  # of a micro-batch there is none
 }

@@ -73,6 +73,7 @@ FEATURES = {
         Feature("parallelism", Scope.NOBODY, "runs that it may have at once: M_i in §6.3"),
         Feature("user_priority", Scope.NOBODY, "what the user gave its query; more is first"),
         Feature("query_class", Scope.NOBODY, "the class of its query; more is first"),
+        Feature("deadline", Scope.NOBODY, "seconds that a row of its query may take, else inf"),
     )
 }
 
@@ -95,7 +96,7 @@ class Features:
     AttributeError: no feature 'costs'; there are: cost, selectivity, pending, head_time, \
 arrival_time, rate, input_queue, output_queue, output_room, latency_gradient, state_size, \
 last_scheduled, workers, worker_time, parallelism, user_priority, query_class, \
-output_selectivity, output_cost
+deadline, output_selectivity, output_cost
     """
 
     def __init__(self, engine: Observed, graph: Graph, now: float = 0.0) -> None:

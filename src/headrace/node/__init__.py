@@ -27,7 +27,7 @@ interpreted, `tests/node/explore.py` runs them through all interleavings for sma
     batches.py     a user's function over Arrow batches
     splits.py      rows of channels, claimed; reading.py: in blocks
     worker.py      the loop of a worker                            Streams figs. 4-6
-    schedulers/    the hooks, and the scheduler `near`             Bobox §4.2; Streams figs. 4-6
+    schedulers/    the hooks, and the schedulers                   Bobox §4.2; Streams figs. 4-6
     graph.py       a plan into operators; building.py: into records
     query.py       what the host does for units; channels.py: for sources
     hosts.py       threads for what calls Python

@@ -66,6 +66,7 @@ KINDS = {
 }  # fmt: skip
 RING = 16  # descriptors in a port
 SOURCE_RING = 2  # of a source: what it has read waits in its channel, not behind a slow reader
+QUEUE_RING = 1024  # of all, where rows travel one by one (Enjima §4: the baseline)
 BLOCKS = 4  # of a pool, to begin with
 SPLIT_BLOCKS = 16  # of a split, at most
 WINDOW = 8  # slices of a reorder buffer for each unit of the operator, at least
@@ -100,11 +101,14 @@ class Building:
         latencies: tuple[Any, Any],
         markers: dict[str, Any],
         locks: bool = False,
+        queues: bool = False,
     ) -> None:
-        """locks: who sends what several workers give has a lock (`reorder.send_locked`)."""
+        """locks: who sends what several workers give has a lock (`reorder.send_locked`). queues:
+        blocks have one row, so ports have more places."""
         self.graph, self.memory, self._mode, self._blank = graph, memory, mode, blank
         self.query = QueryRecord.allocate()
         self._latencies, self._markers, self._locks = latencies, markers, locks
+        self._queues = queues
         self._kept: list[Any] = []
         self._writers: dict[Any, _Writers] = {}
         self.pools: dict[int, BlockPool] = {}  # by address
@@ -134,6 +138,8 @@ class Building:
         for operator in self.operators.values():
             made = outs[id(operator)] = []
             ring = min(RING, SOURCE_RING) if operator.kind == SOURCE else RING
+            if self._queues:
+                ring = QUEUE_RING
             for out in operator.outs:
                 ports = []
                 for reader in out.readers:

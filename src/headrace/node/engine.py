@@ -16,13 +16,12 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.plan.errors import HeadraceError
 from headrace.plan.planner import Plan
 
 from .allocator import Allocator
@@ -37,8 +36,12 @@ from .memory import BlockPool, Memory
 from .mode import Mode
 from .pool import Pool
 from .query import Query
+from .refusals import EngineError, check_told, check_units, refuse_forked, refuse_policies
+from .schedulers.dedicated import Dedicated
+from .schedulers.free_list import FreeUnits
 from .schedulers.hooks import ARRIVED, Desk, EngineRecord, Hooks, Worker
 from .schedulers.near import Near
+from .threads import daemon
 from .unit import HOST, HOSTED, SOURCE, QueryRecord, Run, Unit
 
 if TYPE_CHECKING:
@@ -51,13 +54,10 @@ OWNERS = 0  # of key groups in a query; 0: as many as workers
 RUN_NS = 200_000  # of a run, about; 0: as long as there is work
 INTERPRETED_RUN_NS = 100_000_000
 SCHEDULER: Any = Near
+WITHOUT_POLICY: dict[str | None, Any] = {"near": Near, "manual": Near, "free_list": FreeUnits}
 CONTROL = -1  # the number of the control thread; those of host threads are below
 CLOSE_SECONDS = 0.4  # that `close` waits for threads, in all; most end at once
 WAKE_SECONDS = 0.02  # a worker may have been about to fall asleep
-
-
-class EngineError(HeadraceError):
-    """The engine cannot do what it is asked for."""
 
 
 def _mode(compiled: bool) -> Mode:
@@ -80,9 +80,11 @@ class NodeEngine:
         run_ns: int | None = None,
         policy: Policy | None = None,
         elastic: bool = False,
+        scheduler: str | None = None,
     ) -> None:
-        """elastic: as many of the workers run as are worth it (see `elastic`)."""
-        self.workers = workers or os.cpu_count() or 1
+        """elastic: as many of the workers run as are worth it (see `elastic`). scheduler: the name
+        of one; None: the default, and with a policy the one that asks it."""
+        self.workers = 1 if scheduler == "manual" else workers or os.cpu_count() or 1
         self.owners = OWNERS or self.workers
         self.mode = _mode(compiled)
         self._pid = os.getpid()
@@ -96,12 +98,17 @@ class NodeEngine:
         self._timed = np.zeros(MOST_UNITS, np.int64)
         self._record = record = EngineRecord.allocate()
         record.states, record.units = self._states.address, self.table.address
-        record.timed, record.active = self._timed.ctypes.data, self.workers
+        self._dedicated = Dedicated(MOST_UNITS) if scheduler == "dedicated" else None
+        most = self.workers if self._dedicated is None else MOST_UNITS
+        record.timed, record.active = self._timed.ctypes.data, most
         self._waiting = new_free_list(MOST_UNITS)
-        record.permits.left = max(1, self.workers - 1)
+        record.permits.left = max(1, most - 1)
         record.permits.waiting = self._waiting.address
         self._run_ns = RUN_NS if run_ns is None else run_ns
-        self._scheduler = SCHEDULER(MOST_UNITS, self.workers)
+        self._named = scheduler if policy is None else None  # one that asks no policy
+        self._assigns = scheduler == "assigned"
+        made = WITHOUT_POLICY.get(self._named, SCHEDULER)
+        self._scheduler = self._dedicated or made(MOST_UNITS, self.workers)
         self._host_scheduler = Near(MOST_UNITS, 0)
         self._past: list[Any] = []  # schedulers and hooks that were in force: never many
         self._made: list[Any] = []  # the Workers of all threads
@@ -112,7 +119,8 @@ class NodeEngine:
         self._numbers = list(range(MOST_UNITS - 1, -1, -1))
         self._queries: dict[int, Query] = {}  # by the number of a unit
         self._timed_numbers: set[int] = set()  # of units that may want to be woken
-        self._workers = [self._worker(number) for number in range(self.workers)]
+        first = self.workers if self._dedicated is None else 0
+        self._workers = [self._worker(number) for number in range(first)]
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
@@ -139,19 +147,18 @@ class NodeEngine:
 
     def _hooks(self, scheduler: Any) -> int:
         """A set of hooks, which stays where it is."""
-        hooks = Hooks.allocate()
+        hooks = self.mode.hooks_of(scheduler)
         self._past.append((scheduler, hooks))
-        hooks.scheduler = scheduler.memory
-        hooks.on_ready, hooks.next_task, hooks.on_done, hooks.has_work, hooks.give_back = (
-            self.mode.address(hook) for hook in scheduler.hooks
-        )
-        return hooks.address
+        return int(hooks.address)
 
     def _worker(self, number: int) -> Any:
         made = Worker.allocate()
         made.number, made.engine, made.held = number, self._record.address, NO_UNIT
         desk = self._record.hosts if number < CONTROL else self._record.workers
         made.desk, made.turn.worker = desk.address, number
+        made.turn.units, made.lot = self.table.address, desk.lot.address
+        if self._dedicated is not None and number >= 0:
+            made.lot = self._dedicated.lot(number)
         made.hooks = desk.hooks
         self._made.append(made)
         return made
@@ -201,42 +208,26 @@ class NodeEngine:
 
     def use_policy(self, policy: Policy) -> None:
         """Let a policy say who comes first, while all workers run (see `steering`)."""
+        if self._dedicated is not None:
+            refuse_policies()
         with self._choosing:
             self.check()
             if self._steering is not None and self._steering.error is None:
                 self._steering.swap(policy)
                 return
-            scheduler, steering = self._new_steering(policy)
+            from .steered import steer
+
+            scheduler, steering, self._looks = steer(self, self._record, policy, self._assigns)
             self.use(scheduler)
             with self._telling:
-                self._steering = steering
+                self._steering, self._named = steering, None
             self._tell_steering()
 
-    def _new_steering(self, policy: Policy) -> tuple[Any, Steering]:
-        """A scheduler, and the control thread that tells it the order."""
-        from .features import NodeFeatures, look_at
-        from .schedulers.priority import Priority
-        from .steering import Steering
-
-        @contextmanager
-        def seeing() -> Iterator[Callable[[int], int]]:
-            with self.hosts.engine_entered():
-                yield self.mode.of(look_at)
-
-        def give_up() -> None:
-            with self._choosing, suppress(EngineError):  # it may be closed
-                if self._steering is steering:
-                    self.use(Near(MOST_UNITS, self.workers))
-
-        self._looks = (look_at,)
-        if self.mode.is_compiled:
-            look_at.load(int)
-        scheduler = Priority(MOST_UNITS, self.workers)
-        tables = self.table.address, self._states.address
-        steering = Steering(
-            policy, scheduler, lambda queries: NodeFeatures(queries, *tables), seeing, give_up
-        )
-        return scheduler, steering
+    def give_up(self, steering: Steering) -> None:
+        """A policy cannot be used: go on without."""
+        with self._choosing, suppress(EngineError):  # it may be closed
+            if self._steering is steering:
+                self.use(Near(MOST_UNITS, self.workers))
 
     def _tell_steering(self) -> None:
         """Let the policy know which queries there are; nobody looks at others any more."""
@@ -246,18 +237,26 @@ class NodeEngine:
 
     def scheduling(self) -> str:
         """Who says who comes first."""
-        steering = self._steering
-        return "the default" if steering is None else steering.said()
+        if self._steering is not None:
+            return self._steering.said()
+        return "the default" if self._named is None else f"scheduler {self._named!r}"
 
     def suspend(self, workers: int) -> None:
         """Let only so many workers run; the others give back what they have begun, and sleep."""
         with self.hosts.engine_entered():
             self.mode.let_work(self._record, max(1, min(workers, self.workers)))
+        if self._steering is not None:
+            self._steering.again()
+
+    @property
+    def meeting_seconds(self) -> float:
+        """How long workers have met so far, to be assigned units (`schedulers.assigned`)."""
+        return getattr(self._scheduler, "meeting_ns", 0) / 1e9
 
     @property
     def active(self) -> int:
         """Workers that are not suspended."""
-        return int(self._record.active)
+        return min(int(self._record.active), len(self._workers))
 
     @property
     def running(self) -> int:
@@ -323,11 +322,16 @@ class NodeEngine:
         idle: int | None = None,
         priority: float | None = None,
         reorder: str = "non-blocking",
+        transport: str = "blocks",
+        deadline: int | None = None,
     ) -> Query:
-        """A query for this engine; it begins when it is run. idle: in µs."""
+        """A query for this engine; it begins when it is run. idle, deadline: in µs."""
         self.check()
+        check_told(self._named, self._steering is not None, priority, deadline)
         patience = None if idle is None else max(1, 1000 * idle)
-        return Query(self, plan, capacity, budget, patience, priority, reorder == "lock")
+        locks, queues = reorder == "lock", transport == "queues"
+        rows = 1 if queues else capacity
+        return Query(self, plan, rows, budget, patience, priority, locks, queues, deadline)
 
     def refuse(self) -> None:
         """Take no more queries."""
@@ -337,10 +341,7 @@ class NodeEngine:
     def check(self) -> None:
         """An engine that cannot take a query is an EngineError."""
         if os.getpid() != self._pid:
-            raise EngineError(
-                "this engine belongs to the process that was forked: its threads are not here\n"
-                "  fix: make an engine in the child, or start children with spawn"
-            )
+            refuse_forked()
         if self._closed:
             raise EngineError("the engine is closed\n  fix: make a new one")
 
@@ -348,11 +349,7 @@ class NodeEngine:
         """Numbers for units."""
         with self._lock:
             self.check()
-            if count > len(self._numbers):
-                raise EngineError(
-                    f"the query needs {count} units, and {len(self._numbers)} of {MOST_UNITS} are "
-                    "free\n  fix: run fewer queries at once, or fuse their operators"
-                )
+            check_units(count, len(self._numbers), MOST_UNITS)
             return [self._numbers.pop() for _ in range(count)]
 
     def give_numbers(self, numbers: Iterable[int]) -> None:
@@ -373,15 +370,14 @@ class NodeEngine:
             self._memories.append(memory)
             if self.mode.is_compiled:
                 self._allocator.attach(memory)
+            if self._dedicated is not None:
+                self._dedicate(query)
             if not self._threads:
                 self._start()
                 if self._elastic is not None:
                     self._elastic.start()
                 if self.mode.compiles and not self.mode.is_compiled:
-                    self._warming = threading.Thread(
-                        target=self._warm, name="headrace-warming", daemon=True
-                    )
-                    self._warming.start()
+                    self._warming = daemon("warming", self._warm)
         if query.priority is not None and self._steering is None:
             from .steering import important_first
 
@@ -453,14 +449,16 @@ class NodeEngine:
     # ---- workers -----------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._threads = [
-            threading.Thread(
-                target=self._work, args=(worker,), name=f"headrace-{worker.number}", daemon=True
-            )
-            for worker in self._workers
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads = [daemon(each.number, self._work, each) for each in self._workers]
+
+    def _dedicate(self, query: Query) -> None:
+        """A thread for each unit of a query. It stays, for the next unit that has its number."""
+        there = {worker.number for worker in self._workers}
+        for number, operator in query.operators.items():
+            if number not in there and operator.kind not in HOSTED:
+                self._workers.append(worker := self._worker(number))
+                if self._threads:
+                    self._threads.append(daemon(number, self._work, worker))
 
     def _warm(self) -> None:
         """Let the workers go over to the compiled loop, as soon as there is one."""

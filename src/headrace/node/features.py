@@ -9,6 +9,7 @@ read when it is asked for. What is read while workers write it is true for a mom
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -219,9 +220,12 @@ class Scheduled:
         priority: float,
         latency: Any,
         capacity: int,
+        deadline: float = inf,
     ) -> None:
-        """number: as no other query has it. latency: a Histogram. capacity: rows in a block."""
+        """number: as no other query has it. latency: a Histogram. capacity: rows in a block.
+        deadline: seconds that a row may take."""
         self.number, self.priority, self.capacity = number, priority, capacity
+        self.deadline = deadline
         self._latency = latency
         self.entries: dict[tuple[int, int, str], list[Operator]] = {}
         for operator in operators:
@@ -270,6 +274,7 @@ class NodeFeatures:
         counts = np.array([len(copies) for copies in self._copies], np.int64)
         self.entry = np.repeat(np.arange(len(counts)), counts)  # of each unit
         starts = np.cumsum(counts) - counts
+        self.copy = np.arange(len(self.units)) - starts[self.entry]  # which one of its operator
         self._firsts = np.zeros(len(self.units), np.int64)
         self._firsts[starts] = 1
         self._sights = np.zeros((len(self.units), len(COLUMNS)), np.int64)
@@ -278,6 +283,7 @@ class NodeFeatures:
         self._query = np.array([n for n, _, _ in entries], np.int64)
         self._capacity = np.array([q.capacity for q in queries], np.float64)[self._query]
         self._priority = np.array([q.priority for q in queries], np.float64)[self._query]
+        self._deadline = np.array([q.deadline for q in queries], np.float64)[self._query]
         self._parallelism = counts.astype(np.float64)
         self._gives = np.array([len(copies[0].outs) > 0 for copies in self._copies], np.bool_)
         self._look = look = Look.allocate()
@@ -393,4 +399,5 @@ _COLUMNS: dict[str, Callable[[NodeFeatures], Floats]] = {
     "parallelism": lambda f: f._parallelism,
     "user_priority": lambda f: f._priority,
     "query_class": lambda f: f._priority,
+    "deadline": lambda f: f._deadline,
 }

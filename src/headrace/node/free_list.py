@@ -106,3 +106,10 @@ def has_work(list):
     head = load_sc(list, "head")
     tail = load_sc(list, "tail")
     return tail != head
+
+
+@compiled
+def length(list):
+    """How many units are in the queue; true only for a moment."""
+    head = load_acquire(list, "head")
+    return load_relaxed(list, "tail") - head

@@ -14,7 +14,6 @@ from headrace.plan.fusion import is_stateless
 from headrace.stage.store import GROUPS
 from headrace.stage.task import MAIN
 
-from .building import RING
 from .graph import Operator
 from .unit import BATCHES, KERNEL, SINK, SOURCE
 
@@ -23,9 +22,9 @@ TIMES = ("seconds", "starved", "blocked")  # all that a unit can do
 
 
 def measured(
-    operators: Iterable[Operator], metrics: Mapping[str, Mapping[str, Any]], capacity: int
+    operators: Iterable[Operator], metrics: Mapping[str, Mapping[str, Any]], port_rows: int
 ) -> Iterator[Measured]:
-    """Each operator once, however many copies it has. capacity: rows in a block."""
+    """Each operator once, however many copies it has. port_rows: that fit into a port."""
     copies: dict[str, list[Operator]] = {}
     for operator in operators:
         if operator.kind in COUNTED:
@@ -43,7 +42,7 @@ def measured(
             counted["rows_out"],
             counted["seconds"] * part,
             parallelism=_parallelism(operator),
-            capacity=RING * capacity,
+            capacity=port_rows,
             state_bytes=counted.get("state_bytes", 0),
             late=counted["late_rows"],
             late_inputs=tuple(late),

@@ -24,6 +24,7 @@ from .schedulers.hooks import (
     AWAIT,
     RUN,
     EngineRecord,
+    Hooks,
     Worker,
     adopt,
     list_unit,
@@ -78,6 +79,15 @@ class Mode:
         """A function of one word, for calls by its address."""
         return address_of(self.of(function))
 
+    def hooks_of(self, scheduler: Any) -> Any:
+        """The Hooks of a scheduler, which has `hooks` and `memory`."""
+        made = Hooks.allocate()
+        made.scheduler = scheduler.memory
+        made.on_ready, made.next_task, made.on_done, made.has_work, made.give_back = (
+            self.address(hook) for hook in scheduler.hooks
+        )
+        return made
+
     def await_hosted(self, worker: Any, ns: int) -> int:
         """Wait for a hosted unit: its number, or NO_UNIT."""
         worker.errand, worker.patience = AWAIT, ns
@@ -105,9 +115,14 @@ def load_the_rest() -> None:
     """Have what is called only now and then in the cache, too: a job that comes to it later would
     load the compiler while it runs."""
     from .features import look_at
+    from .schedulers.assigned import Assigned
+    from .schedulers.dedicated import Dedicated
+    from .schedulers.free_list import FreeUnits
     from .schedulers.priority import Priority
 
-    for hook in (*Priority.hooks, look_at):
+    schedulers: tuple[Any, ...] = (Priority, FreeUnits, Assigned, Dedicated)
+    hooks = [hook for scheduler in schedulers for hook in scheduler.hooks]
+    for hook in (*hooks, *Assigned.called, look_at):
         hook.load(int)
     for function, *kinds in (
         (fill_mixed, int),

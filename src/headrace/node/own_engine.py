@@ -29,9 +29,16 @@ class OwnEngine:
         priority: float | None = None,
         reorder: str = "non-blocking",
         elastic: bool = False,
+        scheduler: str | None = None,
+        transport: str = "blocks",
+        deadline: int | None = None,
     ) -> None:
-        self._engine = engine.NodeEngine(workers, compiled, policy=policy, elastic=elastic)
-        self._query = self._engine.query(plan, capacity, memory, idle, priority, reorder)
+        self._engine = engine.NodeEngine(
+            workers, compiled, policy=policy, elastic=elastic, scheduler=scheduler
+        )
+        self._query = self._engine.query(
+            plan, capacity, memory, idle, priority, reorder, transport, deadline
+        )
         self.sources, self.sinks = self._query.sources, self._query.sinks
         self.metrics, self.latency = self._query.metrics, self._query.latency
         self.sample, self.owners = self._query.sample, self._query.owners

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from headrace.connect.delivery import Delivery
@@ -72,13 +73,16 @@ class Query:
         idle: int | None = None,
         priority: float | None = None,
         locks: bool = False,
+        queues: bool = False,
+        deadline: int | None = None,
     ) -> None:
         """budget: of memory, in bytes. idle: after so many ns, windows do not wait for a channel
         that brings nothing. priority: for policies; more is first. locks: who sends rows that
-        several workers give has a lock."""
+        several workers give has a lock. queues: rows travel one by one, and `capacity` is 1.
+        deadline: for policies, too; µs that a row may take."""
         self._engine, self._idle, self.owners = engine, idle, engine.owners
         self.priority, self.scheduling = priority, engine.scheduling
-        self._locks = locks
+        self._locks, self._queues, self._deadline = locks, queues, deadline
         self._mode: Mode = engine.mode
         self._memory = Memory(", ".join(node.name for node in plan.optimized), budget)
         self._graph = Graph(
@@ -147,7 +151,9 @@ class Query:
         from .features import Scheduled
 
         units, capacity = self.operators.values(), self._graph.capacity
-        return Scheduled(next(_NUMBERS), units, self.priority or 0, self._latency, capacity)
+        deadline = inf if self._deadline is None else self._deadline / 1e6
+        number, priority = next(_NUMBERS), self.priority or 0
+        return Scheduled(number, units, priority, self._latency, capacity, deadline)
 
     def _start(self, turn: Callable[[], bool]) -> None:
         """Compile, build, and begin to read, unless `turn` raises meanwhile."""
@@ -166,6 +172,7 @@ class Query:
                 (self._latency, self._result_latency),
                 self._markers,
                 self._locks,
+                self._queues,
             )
         except BaseException:
             self._engine.give_numbers(numbers)
@@ -181,13 +188,18 @@ class Query:
             self._over.set()
         self._wake(SOURCE, READER)
 
+    @property
+    def _queued_rows(self) -> int:
+        """Rows in a port where they travel one by one; 0: they travel in blocks."""
+        return building.QUEUE_RING if self._queues else 0
+
     def _open_channels(self) -> None:
         """Readers of all channels; what is wrong with them shows here."""
         graph = self._graph
         for stage in graph.stages:
             sources = [node for node in stage.inputs if isinstance(node, Source)]
             if sources:
-                rows = building.SPLIT_BLOCKS * graph.capacity
+                rows = building.SPLIT_BLOCKS * (self._queued_rows or graph.capacity)
                 made = Channels(sources, graph.replicas, rows, graph.capacity, self._mode)
                 self._channels[stage.number] = made
                 graph.place_readers(stage.number, [channel.is_polled for channel in made.all])
@@ -355,7 +367,8 @@ class Query:
         from .measuring import measured  # few ask for it
 
         found = self.metrics()
-        return measured(self._graph.operators, found, self._graph.capacity) if found else ()
+        rows = self._queued_rows or building.RING * self._graph.capacity
+        return measured(self._graph.operators, found, rows) if found else ()
 
     def _ask_for_samples(self) -> None:
         with self._looking:

@@ -1,9 +1,10 @@
 """The control thread of an engine that has a policy: features in, an order of units out.
 
-Every period it looks at the units (`features`), asks the policy, and puts what it answers in force
-(`schedulers.priority`), while workers work on in the order before. Who is not eligible comes behind
-all who are, instead of not at all: an answer is as old as a period, and a worker does not wait for
-the next one while there is something to do.
+Every period it looks at the units (`features`) and asks the policy, while workers work on in the
+order before, and puts what it answers in force: at once (`schedulers.priority`), or at a meeting of
+all workers (`schedulers.assigned`). Who is not eligible comes behind all who are, instead of not at
+all: an answer is as old as a period, and a worker does not wait for the next one while there is
+something to do.
 
 Python is not fast. So that workers keep the machine, the thread takes at most a small part of one
 core: where an answer takes long, the next question comes later than the period says. Where nothing
@@ -20,10 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
-
-import numpy as np
 
 from headrace.control import Policy, PolicyError
 from headrace.control.compiling import Priorities
@@ -31,10 +29,10 @@ from headrace.control.errors import PolicyWarning
 from headrace.control.policies.user_priority import user_priority
 from headrace.control.scheduling import Scheduling
 
-from .features import NodeFeatures, Scheduled
+from .features import NodeFeatures, Scheduled, look_at
+from .schedulers.assigned import Assigned, Calling
 from .schedulers.priority import Priority
 
-PERIOD = 1e-3  # seconds: Enjima §5.2
 BATCH = 0  # rows of a run: as the engine bounds it
 SHARE = 0.02  # of a core, at the most
 LONGEST_PAUSE = 0.05  # seconds, where nothing runs
@@ -53,15 +51,15 @@ class Steering:
     def __init__(
         self,
         policy: Policy,
-        scheduler: Priority,
+        scheduler: Priority | Assigned,
         features: Callable[[Sequence[Scheduled]], NodeFeatures],
-        seeing: Callable[[], AbstractContextManager[Callable[[int], int]]],
+        calling: Calling,
         give_up: Callable[[], None],
     ) -> None:
-        """features: of queries. seeing: a context in which the engine stays in its mode; it gives
-        `features.look_at`. give_up: called, on the thread, when the policy cannot be used."""
+        """features: of queries. calling: a context in which the engine stays in its mode; it gives
+        compiled functions. give_up: called, on the thread, when the policy cannot be used."""
         self._scheduler, self._new_features = scheduler, features
-        self._seeing, self._give_up = seeing, give_up
+        self._calling, self._give_up = calling, give_up
         self._lock = threading.Lock()  # of what follows
         self._features = features([])
         self._choose(policy)
@@ -95,13 +93,19 @@ class Steering:
             self._choose(policy)
         self._changed.set()
 
+    def again(self) -> None:
+        """Ask at once: there are more workers, or fewer."""
+        self._changed.set()
+
     def said(self) -> str:
         """What `explain` says about it."""
         if self.error is not None:
             return f"the default: {self.error}"
         how = "compiled by Numba" if self._priorities.is_compiled else "in Python"
         period = f"every {1e3 * self._scheduling.period:g} ms at most"
-        return f"policy {self.policy.name!r}, asked {period}, {how}"
+        said = f"policy {self.policy.name!r}, asked {period}, {how}"
+        named = self._scheduler.name
+        return said if named == Priority.name else f"scheduler {named!r}, {said}"
 
     def _choose(self, policy: Policy) -> None:
         self.policy, self._priorities = policy, Priorities(policy)
@@ -109,8 +113,8 @@ class Steering:
 
     def _begin(self) -> None:
         asked = replace(self.policy, priority=self._priorities)
-        features = self._features
-        self._scheduling = Scheduling(features, features.graph, asked, period=PERIOD, batch=BATCH)
+        features, period = self._features, self._scheduler.period
+        self._scheduling = Scheduling(features, features.graph, asked, period=period, batch=BATCH)
 
     # ---- the thread --------------------------------------------------------------------------
 
@@ -137,18 +141,17 @@ class Steering:
             scheduling, features = self._scheduling, self._features
             if not len(features):
                 return None, False
-            with self._seeing() as see:
-                ran, window_ended = features.look(see, time.monotonic_ns())
+            with self._calling() as of:
+                ran, window_ended = features.look(of(look_at), time.monotonic_ns())
         now = time.monotonic()
         if window_ended:
             scheduling.adapt(ran, now)
         scheduling.features.next_period = now + scheduling.period
         decision = scheduling.decide(ran, now)
-        ranks = decision.step + np.where(decision.eligible, 0, len(features))
+        order = self._scheduler.order(scheduling, decision, features)
         with self._lock:
             if scheduling is self._scheduling:  # else it is about others
-                entry = features.entry
-                self._scheduler.rank(features.units, ranks[entry], decision.limits[entry])
+                self._scheduler.rank(features.units, *order)
         return scheduling.period, bool(ran)
 
     def _fail(self, error: BaseException) -> None:

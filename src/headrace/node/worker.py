@@ -11,7 +11,7 @@ from headrace.node.claims import UnitState, release, release_listed
 from headrace.node.collecting import run_collect
 from headrace.node.free_list import NO_UNIT
 from headrace.node.gathering import run_gather
-from headrace.node.parking import leave, park, prepare, ring, wake_all
+from headrace.node.parking import Lot, leave, park, prepare, ring, wake_all
 from headrace.node.parting import run_parts
 from headrace.node.passing import run_merge, run_pass, run_sink
 from headrace.node.permits import give_permit
@@ -220,8 +220,19 @@ def find_unit(worker, engine):
     moment = now()
     wake = wake_timed(worker, engine, moment)
     if wake > moment:
-        await_work(worker, SPINS, min(wake - moment, LONGEST_SLEEP))
+        sleep(worker, wake - moment)
     return NO_UNIT
+
+
+@compiled
+def sleep(worker, ns):
+    """Sleep until there is work, or as long as the scheduler says; at most `ns`, when a unit is to
+    be woken, unless others look at the clock."""
+    nap = worker.turn.nap
+    if nap == 0:
+        await_work(worker, SPINS, min(ns, LONGEST_SLEEP))
+    else:
+        await_work(worker, 0, min(ns, nap) if nap > 0 else -nap)
 
 
 @compiled
@@ -232,7 +243,7 @@ def await_work(worker, spins, ns):
         if found:
             return False
         pause()
-    lot = Desk(worker.desk).lot
+    lot = Lot(worker.lot)
     ticket = prepare(lot)
     found = worth_a_look(worker)
     if not found:

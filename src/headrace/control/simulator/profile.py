@@ -41,6 +41,7 @@ class Operator:
     state_bytes: int = 0
     user_priority: float = 0.0
     query_class: int = 0
+    deadline: float | None = None  # seconds that a row may take
     service: str = "fixed"  # or "exponential": the cost of a row is random
     pending: int = 0  # rows that wait at the start
     # Of operators without inputs: "endless" as fast as they can, else rows come at `rate`.

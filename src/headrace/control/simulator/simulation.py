@@ -50,6 +50,7 @@ READERS: dict[str, Callable[[Simulation, Unit], float]] = {
     "parallelism": lambda sim, unit: unit.spec.parallelism,
     "user_priority": lambda sim, unit: unit.spec.user_priority,
     "query_class": lambda sim, unit: unit.spec.query_class,
+    "deadline": lambda sim, unit: inf if unit.spec.deadline is None else unit.spec.deadline,
 }
 
 

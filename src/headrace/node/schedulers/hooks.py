@@ -5,10 +5,12 @@
                      goes on. 1: another worker could take it, wake one
     next_task(turn)  the number of a unit for this worker, or NO_UNIT; may set `turn.limit`, the
                      most rows of the run (0: as the engine bounds it), and `turn.more`: 1, another
-                     worker could take what it leaves, wake one
+                     worker could take what it leaves, wake one. Where it finds none, `turn.nap`
+                     says how long to sleep, in ns, whatever there is; 0: until there is work;
+                     below zero: so long, and others look at the clock for units to be woken
     on_done(turn)    `turn.unit` ran: `turn.rows`, `turn.ns`, and its answer
     has_work(turn)   1: `next_task` may find something. It never misses what was listed before:
-                     after it a worker sleeps
+                     after it a worker sleeps. Only who naps may miss it
     give_back(turn)  this worker takes no more: what is kept for it alone is for all from now on
 
 A scheduler is a set of such functions of one argument, the address of a `Turn`, over memory of its
@@ -66,6 +68,8 @@ class Turn:
     ns: i64
     answer: i64
     more: i64
+    nap: i64  # ns that a worker sleeps which finds nothing
+    units: i64  # fixed: the Unit of each number
 
 
 @record
@@ -101,7 +105,8 @@ class Worker:
 
     number: i64 = line()
     engine: i64
-    desk: i64  # fixed: where it finds units
+    desk: i64  # fixed: where it finds units,
+    lot: i64  # and where it sleeps: the desk's, or its own
     hooks: i64  # that it has adopted
     errand: i64  # what `worker.work` is to do: LOOP, AWAIT or RUN
     held: i64  # the unit that waits for Python, or that is to be run; NO_UNIT: none
@@ -121,6 +126,13 @@ def asked(worker, hooks):
     turn = worker.turn
     turn.scheduler = hooks.scheduler
     return turn
+
+
+@compiled
+def has_seat(record, worker):
+    """Is it a worker, of which a scheduler knows something, not the control thread or one of the
+    host?"""
+    return worker >= 0 and worker < record.workers
 
 
 @compiled

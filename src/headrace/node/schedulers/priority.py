@@ -16,12 +16,12 @@ unit than it should, never none.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headrace.node.free_list import NO_UNIT
-from headrace.node.schedulers.hooks import AGAIN, NEAR, Turn
+from headrace.node.schedulers.hooks import AGAIN, NEAR, Turn, has_seat
 from headrace.stage.memory.atomics import (
     cas,
     load_acquire,
@@ -32,6 +32,10 @@ from headrace.stage.memory.atomics import (
 )
 from headrace.stage.memory.instructions import bit_length
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
+
+if TYPE_CHECKING:
+    from headrace.control.scheduling import Decision, Scheduling
+    from headrace.node.features import NodeFeatures
 
 BITS = 32  # units in a word
 PICKS = 8  # that may fail because another worker was faster
@@ -82,6 +86,8 @@ class Priority:
     """
 
     hooks: tuple[Any, ...]  # on_ready, next_task, on_done, has_work, give_back: set below
+    called: tuple[Any, ...] = ()  # by the control thread
+    name, period = "priority", 1e-3  # seconds: Enjima §5.2
 
     def __init__(self, units: int, workers: int) -> None:
         self._record, self._seats = PriorityRecord.allocate(), Seat.allocate(max(workers, 1))
@@ -101,6 +107,12 @@ class Priority:
         """The address of its record."""
         return self._record.address
 
+    def order(
+        self, scheduling: Scheduling, decision: Decision, features: NodeFeatures
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What the policy says about each unit, for `rank`."""
+        return ranks_and_limits(decision, features)
+
     def rank(self, units: np.ndarray, ranks: np.ndarray, limits: np.ndarray) -> None:
         """By the control thread: put another order of units in force; all others come first."""
         table, order = self._tables[self._spare], self._orders[self._spare]
@@ -108,6 +120,12 @@ class Priority:
         table[0, units], table[1, units] = ranks, limits
         self._record.order = order.address
         self._spare = 1 - self._spare
+
+
+def ranks_and_limits(decision: Decision, features: NodeFeatures) -> tuple[np.ndarray, np.ndarray]:
+    """Of each unit. Who is not eligible comes behind all who are."""
+    ranks = decision.step + np.where(decision.eligible, 0, len(features))
+    return ranks[features.entry], decision.limits[features.entry]
 
 
 # ---- who is ready --------------------------------------------------------------------------
@@ -168,12 +186,6 @@ def first_unit(record, order, worker, last):
 
 
 # ---- the hooks -----------------------------------------------------------------------------
-
-
-@compiled
-def has_seat(record, worker):
-    """Is it a worker, not the control thread or one of the host?"""
-    return worker >= 0 and worker < record.workers
 
 
 @compiled
