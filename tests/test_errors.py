@@ -196,3 +196,19 @@ def test_an_error_far_inside_a_large_batch(compiled):
             given += block.rows
     assert "x=0" in "\n".join(caught.value.__notes__)
     assert bad - stage.capacity <= given <= bad
+
+
+def test_building_shows_no_line_of_ours(tmp_path):
+    program = tmp_path / "wrong.py"
+    program.write_text(
+        "import headrace as hr\n\n\ndef build():\n"
+        '    return hr.read.memory({"n": [1]}).filter(hr.col("m") > 1)\n\n\nbuild()\n'
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert done.returncode == 1
+    shown = [line for line in done.stderr.splitlines() if line.startswith("  File ")]
+    assert [line.split(", ")[1:] for line in shown] == [
+        ["line 8", "in <module>"],
+        ["line 5", "in build"],
+    ]
+    assert "filter: no column 'm'" in done.stderr and "fix: there are: n" in done.stderr

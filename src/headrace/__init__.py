@@ -63,6 +63,9 @@ from .recording import record, replay
 from .stream import Stream
 from .table import table
 from .time import counting, duration, session, sliding, tumbling
+from .uncaught import show_only_users_lines
+
+show_only_users_lines()
 
 __all__ = [
     "DataError",
