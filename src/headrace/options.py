@@ -9,6 +9,7 @@ headrace.options.OptionError: workers=2: engine="thread" does not know this opti
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Any, NamedTuple
@@ -234,50 +235,46 @@ def check_spark_orders(plan: Plan) -> None:
                 )
 
 
+def _one_of(choices: Sequence[str], option: str, given: Any) -> str:
+    """The value of an option that has some; by default the first."""
+    if given is None or given in choices:
+        return given or choices[0]
+    raise OptionError(
+        f"{option}={given!r}: there is no such {option}\n  fix: one of {', '.join(choices)}"
+    )
+
+
 def chosen_reorder(reorder: Any) -> str:
-    """The value of `reorder=`: one of the schemes; by default the first.
+    """The value of `reorder=`: how rows are put in order.
 
     >>> chosen_reorder(None), chosen_reorder("lock")
     ('non-blocking', 'lock')
     """
-    if reorder is None or reorder in REORDERS:
-        return reorder or REORDERS[0]
-    raise OptionError(
-        f"reorder={reorder!r}: there is no such scheme\n  fix: one of {', '.join(REORDERS)}"
-    )
-
-
-def chosen_transport(transport: Any, capacity: int | None) -> str:
-    """The value of `transport=`: how rows travel between operators; by default in blocks.
-
-    >>> chosen_transport(None, 4096), chosen_transport("queues", None)
-    ('blocks', 'queues')
-    """
-    if transport is not None and transport not in TRANSPORTS:
-        raise OptionError(
-            f"transport={transport!r}: there is no such transport\n"
-            f"  fix: one of {', '.join(TRANSPORTS)}"
-        )
-    if transport == "queues" and capacity is not None:
-        raise OptionError(
-            f"capacity={capacity}: with transport='queues' there are no blocks\n"
-            "  fix: leave one of them out"
-        )
-    return transport or TRANSPORTS[0]
+    return _one_of(REORDERS, "reorder", reorder)
 
 
 def chosen_partitioning(partitioning: Any) -> str:
-    """The value of `partitioning=`: one of the schemes; by default the first.
+    """The value of `partitioning=`: how workers share the keys of an operator.
 
     >>> chosen_partitioning(None), chosen_partitioning("hybrid")
     ('owners', 'hybrid')
     """
-    if partitioning is None or partitioning in PARTITIONINGS:
-        return partitioning or PARTITIONINGS[0]
-    raise OptionError(
-        f"partitioning={partitioning!r}: there is no such scheme\n"
-        f"  fix: one of {', '.join(PARTITIONINGS)}"
-    )
+    return _one_of(PARTITIONINGS, "partitioning", partitioning)
+
+
+def chosen_transport(transport: Any, capacity: int | None) -> str:
+    """The value of `transport=`: how rows travel between operators.
+
+    >>> chosen_transport(None, 4096), chosen_transport("queues", None)
+    ('blocks', 'queues')
+    """
+    chosen = _one_of(TRANSPORTS, "transport", transport)
+    if chosen == "queues" and capacity is not None:
+        raise OptionError(
+            f"capacity={capacity}: with transport='queues' there are no blocks\n"
+            "  fix: leave one of them out"
+        )
+    return chosen
 
 
 def chosen_policy(
@@ -332,11 +329,7 @@ def chosen_scheduler(scheduler: Any, policy: Policy | None, workers: Any = None)
     """
     if scheduler is None:
         return None
-    if scheduler not in SCHEDULERS:
-        raise OptionError(
-            f"scheduler={scheduler!r}: there is no such scheduler\n"
-            f"  fix: one of {', '.join(SCHEDULERS)}"
-        )
+    _one_of(SCHEDULERS, "scheduler", scheduler)
     if scheduler in POLICY_FREE and policy is not None:
         raise OptionError(
             f"scheduler={scheduler!r}: it asks no policy, and {policy.name!r} was given\n"

@@ -492,7 +492,7 @@ def test_explain_says_which_stages_have_a_hybrid_queue():
 
 
 def test_a_partitioning_that_does_not_exist_is_an_error():
-    with pytest.raises(ValueError, match="partitioning='some': there is no such scheme"):
+    with pytest.raises(ValueError, match="partitioning='some': there is no such partitioning"):
         hr.explain(processed(3).write.null(), engine="node", partitioning="some")
     with pytest.raises(ValueError, match="does not know this option"):
         hr.run(processed(3).write.null(), engine="thread", partitioning="hybrid")
