@@ -573,7 +573,11 @@ def aggregate_named_like_the_window():
     timed().window(tumbling("1s")).agg(window_start=count())  # wrong
 
 
-@wrong("only the result of window(...).agg(...) has late rows, not that of filter", "variable")
+@wrong(
+    "only the result of window(...).agg(...), and of process with timers or a time-to-live, "
+    "has late rows, not that of filter",
+    "variable",
+)
 def late_of_something_else():
     counts = timed().window(tumbling("1s")).agg(n=count())
     counts.filter(col("n") > 1).late()  # wrong

@@ -159,3 +159,23 @@ def check_kafka(session, broker, folder, *, messages, batch_rows, compiled):
     assert len(counted) == 70
     assert sum(row["n"] for row in counted) == messages
     assert sum(row["total"] for row in counted) == 2 * sum(range(half))
+
+
+def test_kafka_as_a_sink_with_transactions(session, broker, tmp_path):
+    """Every row once, also when the last batch is published and its commit by Spark is lost."""
+    topic = new_topic(broker, partitions=2)
+    rows = hr.read.memory({"n": list(range(1000))}, name="numbers")
+    checkpoint = tmp_path / "checkpoint"
+    for _ in range(2):
+        out = rows.write.kafka(broker.servers, topic, transaction="numbers", name="copy")
+        options = {"batch_rows": 300, "compiled": False, "checkpoint": checkpoint}
+        job = hr.run(out, engine="spark", session=session, **options)
+        assert job.status == "finished"
+        found = hr.read.kafka(
+            broker.servers, topic, schema={"n": int}, stop="latest"
+        ).write.collect()
+        hr.run(found, engine="thread", compiled=False)
+        assert sorted(found.result()["n"].to_pylist()) == list(range(1000))
+        last = max(map(int, (p.name for p in checkpoint.rglob("commits/*") if p.name.isdigit())))
+        for path in checkpoint.rglob(f"commits/*{last}*"):
+            path.unlink()
