@@ -218,6 +218,9 @@ def test_generate_is_an_index_and_a_map():
     assert source.connector.channels() == ["0", "1"]
 
 
+MAPS = pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))  # we have no such type
+
+
 @pytest.mark.parametrize(
     ("build", "operator", "what"),
     [
@@ -233,7 +236,7 @@ def test_generate_is_an_index_and_a_map():
             "'headrace:n' is a reserved name",
         ),
         (lambda: read.memory({"n": [1]}, name=""), "read.memory", "name='' is not the name"),
-        (lambda: read.memory({"n": [["x"]]}), "read.memory", "no column is left"),
+        (lambda: read.memory(pa.table({"n": MAPS})), "read.memory", "no column is left"),
         (lambda: read.index(rows=-1), "read.index", "rows=-1: cannot be negative"),
         (lambda: read.iterate([]), "read.iterate", "there is no first row"),
         (lambda: read.parquet("nowhere"), "read.parquet", "there is no file or folder nowhere"),

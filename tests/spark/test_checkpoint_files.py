@@ -277,8 +277,9 @@ def test_urls(path, session, tmp_path, monkeypatch):
         hr.read.spark(session.range(3)).to_spark(checkpoint=path)
     with pytest.raises(hr.PipelineError, match="is a URL"):
         source().write.parquet(path)
-    with pytest.raises(hr.PipelineError, match="is a URL"):
-        hr.read.parquet(path, schema={"n": int})
+    if "://" not in str(path):  # others are looked for where they are
+        with pytest.raises(hr.PipelineError, match=r"is a URL with one slash\n.*\n?  fix: write "):
+            hr.read.parquet(path, schema={"n": int})
     assert not list(tmp_path.iterdir())
 
 

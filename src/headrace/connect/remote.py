@@ -64,6 +64,11 @@ class RemotePath:
 
 def find_remote(url: str, shown: str, endings: Sequence[str]) -> tuple[RemotePath, list[str]]:
     """What `paths.find_files` finds, by a URL, which is shown without anything secret."""
+    scheme, _, rest = shown.partition(":")
+    if not rest.startswith("//"):  # `Path` makes one slash of two
+        raise DataError(
+            f"{shown} is a URL with one slash\n  fix: write {scheme}://{rest.lstrip('/')}, as a str"
+        )
     system, inside = _file_system(url, shown)
     path = RemotePath(shown, system, inside)
     try:
@@ -139,5 +144,5 @@ def _file_system(url: str, shown: str) -> tuple[Any, str]:
     except ImportError as error:
         package = "headrace[remote]" if error.name == "fsspec" else error
         raise DataError(f"{shown} needs a package: pip install '{package}'") from None
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, TypeError, ValueError) as error:  # settings are missing
         raise DataError(f"{shown} cannot be read: {error}") from None
