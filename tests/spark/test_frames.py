@@ -304,8 +304,9 @@ def test_mistakes(session, tmp_path):
         hr.read.spark(frame, schema={"id": str})
     with pytest.raises(PipelineError, match="two columns 'id'"):
         hr.read.spark(frame.join(session.range(3)))
-    with pytest.raises(PipelineError, match=r"'a' is array<int> .* no type for"):
-        hr.read.spark(session.createDataFrame([([1],)], "a array<int>"), schema={"a": int})
+    maps = session.createDataFrame([({"x": 1},)], "a map<string,int>")
+    with pytest.raises(PipelineError, match=r"'a' is map<string,int> .* no type for"):
+        hr.read.spark(maps, schema={"a": int})
     write_files(tmp_path / "in", range(1))
     stream = hr.read.spark(streaming(session, tmp_path / "in"))
     with pytest.raises(DataError, match='engine="spark"'):
