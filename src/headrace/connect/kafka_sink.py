@@ -113,7 +113,9 @@ class KafkaSink(OfTopic):
                     self._transactions.commit(batch, end)
                 except DataError:
                     try:
-                        self._check()  # it may know of rows that were not delivered
+                        with suppress(Exception):  # a fatal one is what was raised
+                            self._client().poll(FLUSH_SECONDS)
+                        self._check()  # it may know by now of rows that were not delivered
                     finally:
                         self._forget()  # who begins again takes back what is open
                     raise
