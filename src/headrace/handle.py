@@ -87,7 +87,7 @@ class AnyJob(Protocol):
     def profile(self) -> Profile:
         """What the simulator has to know; an error where the engine does not measure it."""
 
-    def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
+    def stop(self, *, drain: bool = True, timeout: float | None = None) -> bool:
         """Read no more; what was read is finished and committed. drain=False: as `cancel`."""
 
     def cancel(self, timeout: float | None = None) -> bool:
@@ -152,7 +152,7 @@ class Job:
 
     # ---- how it ends -------------------------------------------------------------------------
 
-    def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
+    def stop(self, *, drain: bool = True, timeout: float | None = None) -> bool:
         """Read no more; what was read is finished and committed. drain=False: as `cancel`.
 
         May be called from any thread. Waits for the end where a time-out (seconds) is given, and

@@ -283,7 +283,7 @@ class SparkJob:
             '  fix: run the pipeline with engine="node" for a while'
         )
 
-    def stop(self, drain: bool = True, timeout: float | None = None) -> bool:
+    def stop(self, *, drain: bool = True, timeout: float | None = None) -> bool:
         """Read no more; what was planned is finished and committed. drain=False: as `cancel`.
 
         May be called from any thread. Waits for the end where a time-out (seconds) is given, and
