@@ -593,6 +593,7 @@ REFUSED = [
     (lambda x: None, "returns nothing", "None", "on every path"),
     (lambda x: (x, x) if x > 1 else None, "a tuple and sometimes None", "None", "flat_map"),
     (lambda x: (), "an empty tuple", "()", "at least one"),
+    (lambda x: (x,), "a tuple of one value", "(x,)", "the value itself"),
     (lambda *x: 1, "takes * or ** arguments", "*x", "name each parameter"),
     (lambda x, **y: 1, "takes * or ** arguments", "**y", "name each parameter"),
     (lambda x, *, y: 1, "keyword-only", "*, y", "remove the *"),

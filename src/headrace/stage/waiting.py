@@ -2,7 +2,7 @@
 
 Rows enter the *taking* pane in order of arrival; when it is full, or most of its rows have gone on,
 another one. A pane closes when all have, so they are forgotten soon, whatever the unit of time. The
-queue is a binary heap by time, key and place (its comparison is generated: `generate/versions.py`),
+queue is a binary heap by time, key and place (its comparison is generated: `generate/waiting.py`),
 of three words for each row: time, the first bytes of the key, and the place. In a place the side
 comes before the arrival, so that of equal times a version is there before the row that asks for it.
 """

@@ -24,6 +24,8 @@ def output_types(result: types.Type, site: Site) -> list[DataType | None]:
     if isinstance(result, types.BaseTuple):
         if not len(result):
             raise Refusal(f"{verb} an empty tuple", site, f"{verb[:-1]} at least one value")
+        if len(result) == 1:
+            raise Refusal(f"{verb} a tuple of one value", site, f"{verb[:-1]} the value itself")
         return [_column(kind, verb, site) for kind in result.types]
     if isinstance(result, types.Optional) and isinstance(result.type, types.BaseTuple):
         fix = "give a tuple everywhere, or use flat_map to leave rows out"
