@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.node.free_list import NO_UNIT, FreeList, has_work, new_free_list, pick, put
-from headrace.node.schedulers.hooks import AGAIN, NEAR, Turn
+from headrace.node.schedulers.hooks import AGAIN, NEAR, Turn, has_seat
 from headrace.stage.memory.records import array, compiled, i64, line, record
 
 MOST_KEPT = 8192  # units that a worker has begun and not finished
@@ -61,7 +61,7 @@ def on_ready(address):
     """See hooks."""
     turn = Turn(address)
     record = NearRecord(turn.scheduler)
-    if turn.worker >= 0 and turn.worker < record.workers:
+    if has_seat(record, turn.worker):
         kept = Kept(record.kept)[turn.worker]
         if turn.how == NEAR and kept.near == NO_UNIT:
             kept.near = turn.unit
@@ -79,7 +79,7 @@ def next_task(address):
     """See hooks."""
     turn = Turn(address)
     record = NearRecord(turn.scheduler)
-    if turn.worker >= 0 and turn.worker < record.workers:
+    if has_seat(record, turn.worker):
         kept = Kept(record.kept)[turn.worker]
         if kept.near != NO_UNIT:
             unit, kept.near = kept.near, NO_UNIT
@@ -101,7 +101,7 @@ def is_ready(address):
     """has_work; see hooks."""
     turn = Turn(address)
     record = NearRecord(turn.scheduler)
-    if turn.worker >= 0 and turn.worker < record.workers:
+    if has_seat(record, turn.worker):
         kept = Kept(record.kept)[turn.worker]
         if kept.near != NO_UNIT or kept.depth > 0:
             return 1
@@ -114,7 +114,7 @@ def give_back(address):
     """See hooks."""
     turn = Turn(address)
     record = NearRecord(turn.scheduler)
-    if turn.worker < 0 or turn.worker >= record.workers:
+    if not has_seat(record, turn.worker):
         return 0
     kept = Kept(record.kept)[turn.worker]
     if kept.near != NO_UNIT:
