@@ -17,6 +17,7 @@ and the results of windows in their order.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import struct
@@ -32,18 +33,21 @@ from headrace.plan import nodes as n
 from headrace.plan.build_chosen import KEPT
 from headrace.plan.dedup import DedupWithin
 from headrace.plan.expression_types import type_of
-from headrace.plan.nodes import walk
+from headrace.plan.functions import Limit, StateSpec
+from headrace.plan.graph import walk
+from headrace.plan.rebalance import Rebalance
 from headrace.plan.schema import Schema
 from headrace.plan.timed import TimedProcess
 from headrace.plan.types import DataType, timestamp
 from headrace.plan.windows import base as w
 from headrace.plan.windows.calendar import Calendar
 from headrace.plan.windows.interval import Interval
-from headrace.plan.windows.kept import Kept
+from headrace.plan.windows.repeated import Repeated
 from headrace.plan.windows.session import Session
 from headrace.plan.windows.sliding import Sliding
 from headrace.plan.windows.tumbling import Tumbling
 from headrace.plan.windows.waiting import Waiting
+from headrace.stage.asides import Aside
 
 Row = dict[str, Any]
 Timed = tuple[Row, int | None]  # a row and the watermark before it
@@ -66,15 +70,17 @@ def rows_of(table: pa.Table | pa.RecordBatch) -> list[Row]:
     """Rows in stored form: no datetimes, which cannot hold every timestamp."""
     columns = {}
     for field in table.schema:
-        column = table.column(field.name)
-        if pa.types.is_timestamp(field.type):
-            column = column.cast(pa.int64())
-        elif pa.types.is_duration(field.type) or pa.types.is_time64(field.type):
-            column = column.cast(pa.int64())
-        elif pa.types.is_date32(field.type):
-            column = column.cast(pa.int32())
-        columns[field.name] = column.to_pylist()
+        columns[field.name] = table.column(field.name).cast(_stored(field.type)).to_pylist()
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """What times and lists of them are stored as."""
+    if pa.types.is_list(kind):
+        return pa.list_(_stored(kind.value_type))
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(kind) else kind
 
 
 def batch_of(rows: list[Row], schema: Schema) -> pa.RecordBatch:
@@ -146,7 +152,7 @@ class Naive:
                 rows = batch_of([row for row, _ in given], node.input.schema)
                 for row in rows_of(node.function(rows)):
                     yield row, None
-            case n.Union() | n.KeyBy() | n.Watermark() | n.Sink():
+            case n.Union() | n.KeyBy() | n.Watermark() | n.Sink() | Rebalance():
                 yield from given
             case _:
                 raise TypeError(f"{node.kind} is no operator that users write")
@@ -242,23 +248,61 @@ def _results(given: Any, kinds: Sequence[DataType]) -> list[Any]:
     return [received(value, kind) for value, kind in zip(values, kinds, strict=True)]
 
 
+def _yielded(node: n.FlatMap | TimedProcess, given: Any) -> Row:
+    """The columns of what a function yields: those of one of its outputs."""
+    name, values = (given.name, given.values) if isinstance(given, Aside) else ("", given)
+    number, output = next((k, o) for k, o in enumerate(node.outputs) if o.name == name)
+    results = _results(values, [field.type for field in output.fields])
+    made = dict(zip(output.columns, results, strict=True))
+    return made if len(node.outputs) == 1 else {n.ASIDE: number, **made}
+
+
 def _call_generator(node: n.FlatMap, row: Row, *state: Any) -> Iterator[Row]:
-    names = node.schema.names[len(node.carry) :]
     carried = {name: row[name] for name in node.carry}
     for given in node.function.callable(*state, *(row[name] for name in node.arguments)):
-        results = _results(given, node.function.outputs)
-        yield {**carried, **dict(zip(names, results, strict=True))}
+        yield {**carried, **_yielded(node, given)}
+
+
+class _Bounded(list[Any]):
+    """A list of a state."""
+
+    def __init__(self, limit: Limit) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def append(self, item: Any) -> None:
+        if len(self) == self.limit.most:
+            if self.limit.fails:
+                raise ValueError("too many items")
+            self.pop(0)
+        super().append(item)
+
+    def popleft(self) -> Any:
+        return self.pop(0)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[:])
+
+    def __deepcopy__(self, known: Any) -> _Bounded:
+        made = _Bounded(self.limit)
+        made += self[:]
+        return made
+
+
+def _first_state(spec: StateSpec) -> SimpleNamespace:
+    limits = dict(spec.limits)
+    made = dict(zip([field.name for field in spec.fields], spec.initial, strict=True))
+    return SimpleNamespace(**made | {name: _Bounded(limit) for name, limit in limits.items()})
 
 
 def _processing(node: n.Process) -> Callable[[Any, Row], Iterator[Row]]:
     """A function of rows over the states of all keys; a row that fails changes none."""
-    spec = node.function.state
-    first = dict(zip([field.name for field in spec.fields], spec.initial, strict=True))
     states: dict[Any, SimpleNamespace] = {}
 
     def process(node: n.Process, row: Row) -> Iterator[Row]:
         key = key_of(row, node.key)
-        state = SimpleNamespace(**vars(states.get(key, SimpleNamespace(**first))))
+        before = states.get(key)
+        state = _first_state(node.function.state) if before is None else copy.deepcopy(before)
         yield from _call_generator(node, row, state)
         states[key] = state
 
@@ -328,7 +372,9 @@ def order(value: Any) -> tuple[Any, ...]:
 def _windows_of(time: int, window: w.Window) -> list[tuple[int, int]]:
     """(start, end) of the windows that a time is in, in order."""
     match window:
-        case Tumbling(size, offset) | Kept(size, offset):
+        case Repeated():
+            return _windows_of(time, window.whole)
+        case Tumbling(size, offset):
             start = (time - offset) // size * size + offset
             return [(start, start + size)]
         case Sliding(size, every, offset):
@@ -358,7 +404,7 @@ def _split_late(node: n.WindowAggregate, given: list[Timed]) -> tuple[list[Timed
         elif isinstance(node.window, Session | Interval | Waiting):
             in_time = time >= watermark
         else:
-            kept = node.window.lateness if isinstance(node.window, Kept) else 0
+            kept = node.window.lateness if isinstance(node.window, Repeated) else 0
             in_time = _windows_of(time, node.window)[-1][1] + kept > watermark
         (on_time if in_time else late).append((row, watermark))
     return on_time, late
@@ -373,8 +419,8 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
     groups: dict[Any, list[list[Row]]] = {}
     if isinstance(node.window, Session):
         groups = _sessions(node, rows)
-    elif isinstance(node.window, Kept):
-        groups = _given_twice(node, rows)
+    elif isinstance(node.window, Repeated):
+        yield from _repeated(node, rows)
     else:
         parts: dict[Any, list[Row]] = {}
         for row, watermark in rows:
@@ -394,30 +440,52 @@ def _aggregate(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
                     groups.setdefault((end, key, start), []).append(some)
     for (end, _, start), parts in sorted(groups.items(), key=lambda group: group[0]):
         made = {name: _canonical(parts[0][0][name]) for name in node.key}
-        updated = isinstance(node.window, Kept) and end > start + node.window.size
         said = {"window_start": start, "window_end": end}
-        said |= {"window_given": end, "window_updated": updated}
         made |= {name: said[name] for name in node.window.columns}
         for name, aggregate in node.aggregates:
             made[name] = _aggregated(aggregate, parts, node.input)
         yield made, end - 1
 
 
-def _given_twice(node: n.WindowAggregate, rows: list[Timed]) -> dict[Any, list[list[Row]]]:
-    """The rows of each window and key that were in time; and these and the late ones, where there
-    are some, by the end of its lateness."""
-    in_time: dict[Any, list[Row]] = {}
-    late: dict[Any, list[Row]] = {}
+def _repeated(node: n.WindowAggregate, rows: list[Timed]) -> Iterator[Timed]:
+    """Results of windows that are given out at several moments, and with every so many rows.
+
+    A row counts from the first moment that is behind its time and the watermark before it. At
+    moments but the end only keys count that have rows since the moment before.
+    """
+    window, given, time = node.window, [], node.input.time
+    members: dict[Any, list[tuple[int, Row]]] = {}  # of a window and key: first moment, and row
+
+    def note(key: Any, start: int, end: int, moment: int, parts: list[list[Row]], early: bool):
+        made = {name: _canonical(parts[0][0][name]) for name in node.key}
+        said = {"window_start": start, "window_given": moment}
+        said |= {"window_early": early, "window_updated": moment > end}
+        made |= {name: said[name] for name in window.columns}
+        for name, aggregate in node.aggregates:
+            made[name] = _aggregated(aggregate, parts, node.input)
+        given.append(((moment, key, not early), (made, moment - 1)))
+
     for row, watermark in rows:
-        ((start, end),) = _windows_of(row[node.input.time], node.window)
-        into = in_time if watermark is None or end > watermark else late
-        into.setdefault((end, key_of(row, node.key), start), []).append(row)
-    groups = {group: [members] for group, members in in_time.items()}
-    for (end, key, start), members in late.items():
-        before = in_time.get((end, key, start))
-        parts = [members] if before is None else [before, members]
-        groups[end + node.window.lateness, key, start] = parts
-    return groups
+        ((start, end),) = _windows_of(row[time], window)
+        early = range(start + window.early, end, window.early) if window.early else ()
+        moments = [*early, end, *([end + window.lateness] if window.lateness else [])]
+        after = max(row[time], LOWEST if watermark is None else watermark)
+        first = next(moment for moment in moments if moment > after)
+        key = key_of(row, node.key)
+        there = members.setdefault((key, start, end, tuple(moments)), [])
+        there.append((first, row))
+        if window.rows and first <= end and len(there) % window.rows == 0:
+            note(key, start, end, end, [[other for _, other in there]], True)
+    for (key, start, end, moments), there in members.items():
+        for moment in moments:
+            parts: dict[int, list[Row]] = {}
+            for first, row in there:
+                if first <= moment:
+                    parts.setdefault(first, []).append(row)
+            if moment in parts or (moment == end and parts):
+                in_order = [parts[first] for first in sorted(parts)]
+                note(key, start, end, moment, in_order, moment < end)
+    yield from (timed for _, timed in sorted(given, key=lambda pair: pair[0]))
 
 
 def _stream_join(node: n.WindowJoin, rows: list[Timed]) -> Iterator[Timed]:
@@ -490,7 +558,6 @@ def _asof_join(node: n.AsOfJoin, rows: list[Timed]) -> Iterator[Timed]:
 
 def _timed_process(node: TimedProcess, rows: list[Row]) -> Iterator[Timed]:
     """Rows and timers by time and key, of one key timers before rows, each with the key's state."""
-    first = {f.name: v for f, v in zip(node.state.fields, node.state.initial, strict=True)}
     waiting = sorted(rows, key=lambda row: (row[node.at], key_of(row, node.key)))
     states: dict[Any, SimpleNamespace] = {}
     used: dict[Any, int] = {}  # when each state was used last
@@ -503,9 +570,8 @@ def _timed_process(node: TimedProcess, rows: list[Row]) -> Iterator[Timed]:
     def give(key: Any, time: int, function: Any, given: list[Any]) -> Iterator[Timed]:
         made = function.callable(states[key], *given)
         for results in made if function.is_generator else []:
-            values = dict(zip(node.outputs, _results(results, function.outputs), strict=True))
             order = dict.fromkeys(node.window.columns, time + 1)
-            yield {**names[key], **order, **values}, time
+            yield {**names[key], **order, **_yielded(node, results)}, time
 
     def note(key: Any, time: int) -> None:
         used[key] = time
@@ -536,7 +602,7 @@ def _timed_process(node: TimedProcess, rows: list[Row]) -> Iterator[Timed]:
             ttl = node.window.kept
             forgotten = ttl is not None and key not in alarms and used.get(key, time) + ttl <= time
             if key not in states or forgotten:
-                states[key] = SimpleNamespace(**first)
+                states[key] = _first_state(node.state)
             yield from give(key, time, node.function, [row[name] for name in node.arguments])
         note(key, time)
 
@@ -601,6 +667,8 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
             return _by_functions(aggregate.argument, values)
         case "variance" | "stddev":
             return _spread(aggregate, values)
+        case "collect" | "top_k" | "gather":
+            return _listed(aggregate, schema, found)
     if not values:
         return None
     match aggregate.kind:
@@ -628,6 +696,23 @@ def _aggregated(aggregate: e.Aggregate, parts: list[list[Row]], source: n.Node) 
         given = [evaluate(operand, row.__getitem__, schema) for row in part]
         total += functools.reduce(lambda a, b: a + b, [x for x in given if x is not None], 0.0)
     return total if aggregate.kind == "sum" else total / len(values)
+
+
+def _listed(aggregate: e.Aggregate, schema: Schema, found: list[tuple[Any, Row]]) -> list[Any]:
+    """Values in their order, cut off at the limit, or an error."""
+    ranks = [aggregate.by and evaluate(aggregate.by, row.__getitem__, schema) for _, row in found]
+    ranked = [(rank, value) for rank, (value, _) in zip(ranks, found, strict=True)]
+    if aggregate.kind != "gather":
+        ranked = [pair for pair in ranked if pair[1] is not None]
+    ranked = [pair for pair in ranked if aggregate.by is None or pair[0] is not None]
+    limit = aggregate.argument
+    if limit.fails and len(ranked) > limit.most:
+        raise ValueError("there are more values than the limit of the list")
+    if aggregate.kind != "top_k":
+        ranked.sort(key=lambda pair: pair[0] or 0)
+    else:
+        ranked.sort(key=lambda pair: (order(pair[0]), order(pair[1])), reverse=True)
+    return [value for _, value in ranked][: limit.most]
 
 
 def _by_functions(custom: Any, values: list[Any]) -> Any:
@@ -794,6 +879,8 @@ def cast(value: Any, source: DataType | None, kind: DataType) -> Any:
         value = _whole(int(value))
     if kind.name in ("timestamp", "duration"):
         return _whole(int(value))
+    if kind.name.startswith("uint"):
+        return _whole(int(value), 0, (1 << int(kind.name.removeprefix("uint"))) - 1)
     bits = 32 if kind.name == "date" else int(kind.name.removeprefix("int"))
     return _whole(int(value), -(1 << bits - 1), (1 << bits - 1) - 1)
 

@@ -6,6 +6,7 @@ Values are in stored form: timestamps in microseconds, dates in days.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 import re
 from collections.abc import Callable
@@ -94,6 +95,19 @@ def like(text: str, pattern: str) -> bool:
     return re.fullmatch(made, text, re.DOTALL) is not None
 
 
+def json_path(text: str, path: str) -> str | None:
+    """Of names that are words."""
+    found = json.loads(text)
+    for step in re.findall(r"\w+", path):
+        try:
+            found = found[int(step) if isinstance(found, list) else step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
+    if found is None or isinstance(found, str):
+        return found
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+
+
 STRINGS: dict[str, Callable[..., Any]] = {
     "length": len,
     "byte_length": lambda a: len(a.encode()),
@@ -118,6 +132,7 @@ STRINGS: dict[str, Callable[..., Any]] = {
     "pad_end": str.ljust,
     "zero_fill": str.zfill,
     "matches": lambda a, b: re.search(b, a) is not None,
+    "json_path": json_path,
     "extract": lambda a, b, group: found[group] if (found := re.search(b, a)) else None,
     "replace_regex": lambda a, b, value, most: re.sub(b, value, a, count=max(most, 0)),
 }
@@ -129,10 +144,20 @@ def moment(micros: int, zone: str = "") -> dt.datetime:
     return (EPOCH + dt.timedelta(microseconds=micros)).astimezone(ZoneInfo(zone or "UTC"))
 
 
+CYCLE = 146_097 * DAY  # 400 years, after which the calendar repeats
+SHOWN = (-62_135_000_000_000_000, 253_402_000_000_000_000)  # about the years that Python has
+
+
 def local(micros: int, zone: str) -> int:
-    """The local time, as if it were UTC."""
-    offset = moment(micros, zone).utcoffset() if zone else None
-    return micros + (offset // MICROSECOND if offset else 0)
+    """The local time, as if it were UTC. Before the years that Python has, clocks showed what they
+    did in the first of them; behind, rules go on."""
+    near = max(micros, SHOWN[0])
+    near -= max(0, -(-(near - SHOWN[1]) // CYCLE)) * CYCLE
+    offset = moment(near, zone).utcoffset() if zone else None
+    made = micros + (0 if offset is None else offset // MICROSECOND)
+    if not -(2**63) <= made < 2**63:
+        raise OverflowError("does not fit")
+    return made
 
 
 def _days(time: int, kind: DataType, zone: str) -> int:

@@ -41,6 +41,9 @@ def random_pipeline(
     return build(choose, shape, shape.tables(choose, most_rows), steps=steps, name=name)
 
 
+BOUNDS = {"int64": [0, 5], "string": ["a", "twelve bytes"], "float64": [0.0], "int8": [-1, 0, 3]}
+
+
 @dataclass(frozen=True)
 class Shape:
     """The sources of a pipeline: one schema, and the number of channels of each."""
@@ -197,6 +200,57 @@ class Builder:
             carry=self._some(stream),
         )
 
+    def asides(self, stream: Stream) -> Stream:
+        """Two outputs; either may go on."""
+        keyed = self.choose.chance(60) and is_ordered(stream.node)
+        names = {"odd": [self.fresh(), self.fresh()]}
+        if keyed:
+            (entry,) = functions.SIDED
+            stream, columns = self._arguments(stream, entry)
+            made = stream.key_by(*self._key(stream)).process(
+                entry.function,
+                state=entry.state,
+                output=self.fresh(),
+                columns=columns,
+                asides=names,
+            )
+        else:
+            stream, columns = self._arguments(stream, functions.PARTED)
+            made = stream.flat_map(
+                functions.parted, output=self.fresh(), columns=columns, carry=self._some(stream),
+                asides=names,
+            )  # fmt: skip
+        both = [made, made.aside("odd")]
+        self.streams.append(both.pop(self.choose.number(0, 1)))
+        return both[0]
+
+    def co_group(self, stream: Stream) -> Stream:
+        """Groups of two streams, by a function of lists; of a side whose rows have an order."""
+        time, key = stream.node.time, self._key(stream)[:1]
+        alike = [s for s in self.streams if s.node.time is not None and is_ordered(s.node)]
+        alike = [s for s in alike if _names_and_types(s) == _names_and_types(stream)]
+        taken = {time, "window_start", "window_end"}  # by the result, or by the other side
+        if time is None or not alike or set(key) & taken or not is_ordered(stream.node):
+            return self.filter(stream)
+        other = self.choose.pick(alike)
+        expressions = self.expressions(stream), self.expressions(other)
+        values = [each.exactly("int64" if k else "int64?") for k, each in enumerate(expressions)]
+        then, on = self.fresh(), self.fresh()
+        left = stream.select(*key, time, gx=values[0])
+        right = other.select(*key, time, gy=values[1]).rename({time: then, key[0]: on})
+        output = [self.fresh(), self.fresh()]
+        how = self.choose.pick(["inner", "left", "full"])
+        window = self._windows(left, given_once=True)
+        return left.co_group(
+            right, {key[0]: on}, window, functions.compared, output=output, how=how
+        )
+
+    def _opened(self, stream: Stream, column: str) -> Stream:
+        """The items of a list, by a function."""
+        carry = [name for name in stream.schema.names if name != column]
+        output = [self.fresh(), self.fresh()]
+        return stream.flat_map(functions.opened, output=output, columns=[column], carry=carry)
+
     def process(self, stream: Stream) -> Stream:
         time, ordered = stream.node.time, is_ordered(stream.node)
         if time is not None and self.choose.chance(40):  # the event time goes on
@@ -204,13 +258,13 @@ class Builder:
             if key:
                 output = {time: stream.schema[time], self.fresh(): hr.int64}
                 function = functions.timed if ordered else functions.stamped
-                return stream.key_by(*key).process(
+                return self._key_by(stream, key).process(
                     function, state={"n": int}, output=output, columns=[time]
                 )
         entries = [e for e in functions.PROCESSES if ordered or not e.needs_order]
         entry = self.choose.pick(entries)
         stream, columns = self._arguments(stream, entry)
-        return stream.key_by(*self._key(stream)).process(
+        return self._key_by(stream, self._key(stream)).process(
             entry.function,
             state=entry.state,
             output=[self.fresh() for _ in range(entry.gives)],
@@ -223,7 +277,7 @@ class Builder:
         key = [name for name in self._key(stream) if name != time]
         if time is None or not key or stream.schema[time].nullable or not is_ordered(stream.node):
             return self.filter(stream)
-        return stream.key_by(*key).process(
+        return self._key_by(stream, key).process(
             functions.alarmed,
             state={"n": int, "last": int, "due": hr.optional(int)},
             output={time: stream.schema[time], self.fresh(): hr.int64},
@@ -263,11 +317,23 @@ class Builder:
         if not is_ordered(stream.node):
             return self.filter(stream)
         key = self._key(stream)
-        stream = stream.key_by(*key) if self.choose.chance(75) else stream
+        stream = self._key_by(stream, key) if self.choose.chance(75) else stream
         made = {self.fresh(): self._aggregate(stream) for _ in range(self.choose.number(1, 3))}
+        listed = self._list(stream, made)
         if self.choose.chance(50):
-            return stream.running(made)
-        return stream.window(hr.counting(self.choose.pick([1, 2, 5]))).agg(made)
+            result = stream.running(made)
+        else:
+            result = stream.window(hr.counting(self.choose.pick([1, 2, 5]))).agg(made)
+        return result if listed is None else self._opened(result, listed)
+
+    def rebalance(self, stream: Stream) -> Stream:
+        return stream.rebalance(self.choose.pick([None, 1, 2]))
+
+    def _key_by(self, stream: Stream, key: Sequence[str]) -> Stream:
+        """Keyed, perhaps with keys in ranges: of a type always the same, for streams that meet."""
+        bounds = BOUNDS.get(stream.schema[key[0]].name) if len(key) == 1 else None
+        ranges = hr.by_range(bounds) if bounds and self.choose.chance(40) else None
+        return stream.key_by(*key, partition=ranges)
 
     def union(self, stream: Stream) -> Stream:
         alike = [s for s in self.streams if _names_and_types(s) == _names_and_types(stream)]
@@ -296,24 +362,39 @@ class Builder:
         return hr.table(pa.Table.from_batches([batch_of(list(found.values()), of)]), schema=of)
 
     def window(self, stream: Stream) -> Stream:
-        ends = {"window_start", "window_end"}
+        ends = {"window_start", "window_end", "window_given", "window_early", "window_updated"}
         if ends & set(stream.node.key):
             return self.with_columns(stream)
         if self.choose.chance(75):
             key = [name for name in self._key(stream) if name not in ends]
-            stream = stream.key_by(*key) if key else stream
+            stream = self._key_by(stream, key) if key else stream
         made = {}
         for _ in range(self.choose.number(1, 4)):
             made[self.fresh()] = self._aggregate(stream)
+        listed = self._list(stream, made)
         if stream.node.time is None or self.choose.chance(8):
-            return stream.agg(made)
+            result = stream.agg(made)
+            return result if listed is None else self._opened(result, listed)
         result = stream.window(self._windows(stream)).agg(made)
         if self.choose.chance(35):
             self.streams.insert(0, result.late())
-        return result
+        return result if listed is None else self._opened(result, listed)
 
-    def _windows(self, stream: Stream) -> Windows:
-        """Windows of any kind."""
+    def _list(self, stream: Stream, made: dict[str, Any]) -> str | None:
+        """Sometimes a list among the aggregates; the name of its column."""
+        if not is_ordered(stream.node) or not self.choose.chance(30):
+            return None
+        name, expressions = self.fresh(), self.expressions(stream)
+        operand = expressions.exactly(self.choose.pick(["int64", "string", "float64"]))
+        if self.choose.chance(50):
+            made[name] = hr.collect(operand, self.choose.pick([1, 3, 100]), on_full="first")
+        else:
+            by = expressions.exactly("int64") if self.choose.chance(50) else None
+            made[name] = hr.top_k(operand, self.choose.pick([1, 2, 5]), by=by)
+        return name
+
+    def _windows(self, stream: Stream, *, given_once: bool = False) -> Windows:
+        """Windows of any kind; given_once: none with early results, or with late rows."""
         choose, size = self.choose, self.choose.pick([1, 4, 10, 25])
         offset = _length(stream, choose.pick([0, 0, 3]))
         match choose.pick(["tumbling", "sliding", "session", "calendar"]):
@@ -324,7 +405,16 @@ class Builder:
                 return hr.session(_length(stream, size))
             case "calendar" if stream.schema[stream.node.time].name == "timestamp":
                 return hr.tumbling(choose.pick(["1d", "1w", "1mo"]), zone="Europe/Berlin")
-        return hr.tumbling(_length(stream, size), offset)
+        moments = {"early": [None, 1, 3, 7], "lateness": [None, None, 5, 12]}
+        if given_once or choose.chance(40) or size < 10 or not is_ordered(stream.node):
+            moments = {}
+        given = {name: choose.pick(some) for name, some in moments.items()}
+        if choose.chance(30) and moments:
+            given["early"] = hr.counting(choose.pick([1, 2, 3]))
+        elif given.get("early") == 1:
+            given["lateness"] = None  # there would be no moment left
+        units = {n: u if not isinstance(u, int) else _length(stream, u) for n, u in given.items()}
+        return hr.tumbling(_length(stream, size), offset, **units)
 
     def _aggregate(self, stream: Stream) -> Any:
         in_order = stream.node.time is not None and is_ordered(stream.node)
@@ -411,6 +501,9 @@ OPERATORS: list[Callable[[Builder, Stream], Stream]] = [
     Builder.running,
     Builder.timers,
     Builder.asof_join,
+    Builder.rebalance,
+    Builder.asides,
+    Builder.co_group,
 ]
 
 

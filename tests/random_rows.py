@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from tests.choices import Choices
 from tests.naive import Row, batch_of
@@ -17,6 +18,7 @@ WORDS = [
     "a\x00b", "twelve bytes", "twelve byte", "thirteen byte", "twelve bytes?", "twelve bytes!",
     "a long sentence of several words, each", "a long sentence of several words, none",
 ]  # fmt: skip
+GARBAGE = 0x17  # a byte
 BLOBS = [b"", b"\x00", b"a", b"\xff\xfe", b"\x80" * 12, b"\x80" * 13, bytes(range(40))]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.125, 2.5, 100.0, float("nan"), float("inf"), float("-inf")]
 
@@ -85,7 +87,18 @@ def tables(
     choose: Choices, of: Schema, *, channels: int = 1, most: int = 40, disorder: int = 12
 ) -> list[pa.Table]:
     """Rows for every channel of a source."""
+    made = [batch_of(rows(choose, of, most, disorder), of) for _ in range(channels)]
     return [
-        pa.Table.from_batches([batch_of(rows(choose, of, most, disorder), of)])
-        for _ in range(channels)
+        pa.table([_with_garbage(column) for column in batch.columns], schema=batch.schema)
+        for batch in made
     ]
+
+
+def _with_garbage(column: pa.Array) -> pa.Array:
+    """The same column, with something under its nulls, where nobody may look."""
+    if not column.null_count or column.type.num_buffers != 2 or pa.types.is_boolean(column.type):
+        return column
+    valid, data = column.buffers()
+    values = np.frombuffer(data, np.uint8).copy().reshape(-1, column.type.bit_width // 8)
+    values[: len(column)][column.is_null().to_numpy(zero_copy_only=False)] = GARBAGE
+    return pa.Array.from_buffers(column.type, len(column), [valid, pa.py_buffer(values)])

@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 from tests.choices import Choices
 from tests.naive import Row, naive, rows_of
-from tests.user_functions import PROCESSES, TIMED
+from tests.user_functions import PROCESSES, SIDED, TIMED
 
 import headrace as hr
 from headrace.job import planned
 from headrace.plan.accumulators import merges_exactly
 from headrace.plan.explain import explain_plan
-from headrace.plan.nodes import OperatorClass, Source, walk
+from headrace.plan.graph import walk
+from headrace.plan.nodes import OperatorClass, Source
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
 from headrace.testing.stages import run_stages
@@ -102,6 +103,8 @@ def comparable(value: Any) -> Any:
     """A value that is equal exactly to what means the same: NaN to NaN, a bool to no number."""
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else ("float", value)
+    if isinstance(value, list):
+        return ("list", *map(comparable, value))
     return (type(value).__name__, value)
 
 
@@ -130,14 +133,15 @@ def assert_same(found: list[Row], expected: list[Row], *, ordered: bool) -> None
 def is_ordered(node: Any) -> bool:
     """Do the rows of an operator come in one order, however blocks are cut?
 
-    Not where channels or the sides of a union mix; a window sorts its results. Late rows come as
+    Not where channels or the sides of a union mix; a window sorts its results, unless rows give
+    some of them. Late rows come as
     the rows of their window do.
     """
     kind = node.kind
     if kind in ("late", "dead_letters"):
         return is_ordered(node.input.input)
     if kind == "window":
-        return True
+        return not node.window.rows
     if kind == "source":
         return len(node.connector.channels()) == 1
     return kind != "union" and all(is_ordered(source) for source in node.inputs)
@@ -163,17 +167,21 @@ def _looks_at_order(node: Any) -> bool:
         return True
     if node.kind == "process":
         return any(
-            e.needs_order for e in PROCESSES + TIMED if e.function.__name__ == node.function.name
+            e.needs_order
+            for e in PROCESSES + TIMED + SIDED
+            if e.function.__name__ == node.function.name
         )
     if node.kind == "window":
         exact = merges_exactly(tuple(a for _, a in node.aggregates), node.rows)
-        return not exact or any(a.kind in ("first", "last") for _, a in node.aggregates)
+        ends = any(a.kind in ("first", "last") for _, a in node.aggregates)
+        return not exact or ends or node.window.rows > 0
     return False
 
 
 def _one_sender(node: Any) -> bool:
     stateless = all(each.operator_class is OperatorClass.STATELESS for each in walk([node]))
-    return stateless and is_ordered(node)
+    shared = any(each.kind == "rebalance" for each in walk([node]))
+    return stateless and is_ordered(node) and not shared
 
 
 def in_any_order(outputs: Sequence[Any]) -> list[list[Row]] | None:

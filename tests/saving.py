@@ -22,9 +22,12 @@ def cuts(rows: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, rows), min_size=1, max_size=5).map(sorted)
 
 
-def check_saved(plan: Plan, events: Events, rows: int, cuts: list[int]) -> None:
+def check_saved(
+    plan: Plan, events: Events, rows: int, cuts: list[int], by: tuple[str, ...] = ()
+) -> None:
     """What a plan of one source gives is the same if, at each cut, it goes on from a snapshot: in a
-    new stage, or in the one before, which lacks only the last changes."""
+    new stage, or in the one before, which lacks only the last changes. by: the order of rows that
+    are equal in these columns is compared; without any, that of all."""
     whole = _fed(Stage(plan.whole, compiled=False), plan, events, 0, rows, end=True)
     stage, found, done, saved = Stage(plan.whole, compiled=False), [], 0, []
     before = None
@@ -41,7 +44,13 @@ def check_saved(plan: Plan, events: Events, rows: int, cuts: list[int]) -> None:
         stage.restore(*[Snapshot.from_bytes(each.to_bytes()) for each in missing])
     found += _fed(stage, plan, events, done, rows, end=True)
     for root in plan.whole.roots:
-        one, other = ([r for n, r in each if n == root.name] for each in (found, whole))
+        one, other = (
+            sorted(
+                (r for n, r in each if n == root.name),
+                key=lambda row: [row[name] for name in by],
+            )
+            for each in (found, whole)
+        )
         for row, expected in zip_longest(one, other):
             assert row == expected, root.name
 

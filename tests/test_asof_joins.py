@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from tests.choices import choices
+from tests.choices import choices, fewer
 from tests.naive import naive, rows_of
 from tests.running import CAPACITIES, assert_same, check, run_staged
 from tests.test_joins import pipeline
@@ -14,9 +14,11 @@ import headrace as hr
 from headrace import PipelineError, col
 from headrace.job import planned
 from headrace.stage.blocks.arrow import to_arrow
+from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage
 
 pytestmark = pytest.mark.timeout(600)
+WAIT = 100  # for rows out of order
 
 
 def sides(left, right):
@@ -59,6 +61,60 @@ def test_rows_come_when_the_watermark_is_behind_them():
     assert after("right", 4, 5, 8) == [(4, 4.0), (6, 5.0)]
     assert after("right", 21) == [(9, 8.0)]
     assert after("left", 30) == [(20, 8.0)]
+
+
+@fewer
+@given(choose=choices())
+def test_rows_wait_in_order_however_many_come(choose):
+    """Many at once are sorted, few beside many that wait enter the heap; both go on as one, and so
+    do rows that were saved while they waited."""
+    left, right = (side.with_watermark(time, WAIT) for side, time in _untimed())
+    plan = planned([left.asof_join(right, "k").write.null(name="rows")]).whole
+    stage, fronts = _declared(plan), {"left": -WAIT, "right": -WAIT}
+    came: list[tuple[int, int, bool, int]] = []
+    found: list[dict[str, object]] = []
+    for first in range(0, 100 * choose.number(3, 20), 100):
+        side = choose.pick(["left", "right"])
+        count = choose.pick([1, 2, 3, 30])
+        times = [fronts[side] + choose.number(0, WAIT + 20) for _ in range(count)]
+        rows = {"k": [choose.number(1, 3) for _ in times], "t" if side == "left" else "u": times}
+        if side == "right":
+            rows["price"] = [float(first + n) for n in range(count)]
+        for n, (key, moment) in enumerate(zip(rows["k"], times, strict=True)):
+            if moment >= fronts[side]:  # else it is late
+                came.append((moment, key, side == "left", first + n))
+                fronts[side] = max(fronts[side], moment - WAIT)
+        stage.push(side, pa.record_batch(rows), "0")
+        found += [row for _, block in stage.pull() for row in to_arrow(block).to_pylist()]
+        assert [(row["t"], row["k"], row["price"]) for row in found] == _joined(came, fronts)
+        if choose.chance(20):
+            saved, stage = stage.snapshot(None), Stage(plan, compiled=False)
+            stage.restore(Snapshot.from_bytes(saved.to_bytes()))
+
+
+def _untimed():
+    left = hr.read.memory({"k": [0], "t": [0]}, name="left")
+    return (left, "t"), (hr.read.memory({"k": [0], "u": [0], "price": [0.0]}, name="right"), "u")
+
+
+def _declared(plan):
+    stage = Stage(plan, compiled=False)
+    for side in ("left", "right"):
+        stage.declare(side, "0")
+    return stage
+
+
+def _joined(came, fronts):
+    """(time, key, price) of the rows on the left that have gone on."""
+    versions, made = {}, []
+    for time, key, is_left, number in sorted(came):
+        if time >= min(fronts.values()):
+            break
+        if not is_left:
+            versions[key] = float(number)
+        elif key in versions:
+            made.append((time, key, versions[key]))
+    return made
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -106,6 +162,24 @@ def test_more_rows_wait_than_a_pane_takes():
     expected = [3 if n % 3 == 0 and n >= rows // 2 else n % 3 for n in range(rows)]
     assert found["v"].to_pylist() == expected
     assert found["t"].to_pylist() == list(range(rows))
+
+
+def test_memory_for_the_order_of_rows_is_kept_while_as_many_wait():
+    """It goes when far fewer have waited."""
+    far = 100_000  # the first of rows that move the watermark, and then are left out
+    numbers = hr.read.index(1).with_watermark("index", far // 2).filter(col("index") % far != 0)
+    left, right = numbers.select(k=1, t=col("index")), numbers.select(k=1, u=col("index"))
+    plan = planned([left.asof_join(right, "k").write.null(name="rows")]).whole
+    stage, (source,) = Stage(plan, compiled=False), plan.inputs
+    (panes,) = (state.kernel.windows.panes for state in stage._kernel_states())
+    kept, given = [], 0
+    for start, rows in ((1, 9_000), (far + 1, 9_000), (2 * far + 1, 10)):
+        for batch in (range(start, start + rows), [start // far * far + far]):
+            stage.push(source.name, pa.record_batch({"index": list(batch)}), "0")
+            given += sum(block.rows for _, block in stage.pull())
+        kept.append(panes.queue)
+    assert given == 18_010
+    assert kept[0] == kept[1] != 0 == kept[2]
 
 
 def test_strings_of_versions_are_replaced():

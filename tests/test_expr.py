@@ -54,6 +54,8 @@ A, B = col("a"), col("b")
         (7 % A, "(7 % a)"),
         (-A, "-a"),
         (abs(A), "abs(a)"),
+        (round(A), "round(a, 0)"),
+        (round(A, 2), "round(a, 2)"),
         (~A, "~a"),
         (A & True, "(a & True)"),
         (False | A, "(False | a)"),

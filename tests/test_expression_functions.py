@@ -4,6 +4,7 @@ Polars has the same function, against Polars; and one pipeline of all families o
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 import struct
 from zoneinfo import ZoneInfo
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive import batch_of, naive
+from tests.naive_functions import json_path
 from tests.running import ROW_ERRORS, assert_same, run_staged
 
 import headrace as hr
@@ -433,6 +435,40 @@ def test_functions_over_columns_keep_event_time():
     assert outputs[1].result().to_pylist() == [{"t": 3, "s": "a4", "kind": "a"}]
 
 
+NAMES = st.sampled_from(["a", "b", "é"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+)
+STEPS = st.lists(NAMES.map(".{}".format) | st.integers(0, 3).map("[{}]".format), max_size=3)
+
+
+@given(documents=st.lists(JSON, min_size=1, max_size=5), steps=STEPS)
+def test_paths_into_json(documents, steps):
+    texts, path = [*map(json.dumps, documents), None], "".join(["$", *steps])
+    made = hr.read.memory({"s": texts}).select(found=col("s").str.json_path_match(path))
+    found = made.head(10)["found"].to_pylist()
+    assert found == [None if text is None else json_path(text, path) for text in texts]
+
+
+def test_paths_into_json_as_polars_has_them():
+    texts = ['{"a": {"b": [1, "x", true]}}', '{"a": null}', "{}", None, '{"a": {"b": "y z"}}']
+    rows = hr.read.memory({"s": texts})
+    for path in ("$.a.b[0]", "$.a.b[1]", "$['a'].b[2]", '$["a"]["b"]', "$.a.b[7]", "$.c"):
+        expected = pl.Series(texts).str.json_path_match(path).to_list()
+        assert rows.select(x=col("s").str.json_path_match(path)).head()["x"].to_pylist() == expected
+
+
+@pytest.mark.parametrize("text", ["{", "x", "", "NaN", "[" * 100_000, "1" * 5_000])
+def test_what_is_no_json(text):
+    rows = hr.read.memory({"s": [text]})
+    with pytest.raises(ValueError, match="is not JSON") as caught:
+        rows.select(x=col("s").str.json_path_match("$")).head()
+    assert "json_path_match" in "\n".join(caught.value.__notes__)
+    loose = rows.select(x=col("s").str.json_path_match("$", strict=False))
+    assert loose.head()["x"].to_pylist() == [None]
+
+
 def test_strict_times_of_a_format_name_the_string_and_the_line():
     rows = hr.read.memory({"s": ["31.01.2024", "x"]})
     out = rows.with_columns(t=col("s").str.to_datetime("%d.%m.%Y")).write.collect()
@@ -477,6 +513,7 @@ def everything():
         day=col("t").dt.truncate("1d", zone="Asia/Tokyo"),
         read=col("s").cast("timestamp", strict=False), hash=hr.hash(col("s"), col("n")),
         padded=col("n").cast(str).str.zfill(5), like=col("s").str.like("id%"),
+        json=col("s").str.json_path_match("$", strict=False),
     ).filter(~col("s").str.contains("^x") | col("s").is_null())  # fmt: skip
 
 

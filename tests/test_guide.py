@@ -1,5 +1,6 @@
 """Every program of the documentation runs, and prints what its page says."""
 
+import inspect
 import os
 import re
 import subprocess
@@ -7,6 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import headrace as hr
+from headrace import time
+from headrace.expr import Lists, Strings, Structs, Times, aggregates
+from headrace.windowed import WindowedStream
+from headrace.write import Writer
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*(ROOT / "docs").rglob("*.md")])
@@ -75,8 +82,57 @@ def test_the_page_of_connectors_names_every_source_and_sink():
         assert f"`{name}`" in page, name
 
 
+def test_the_page_of_windows_names_every_kind_and_aggregate():
+    page = (ROOT / "docs" / "guide" / "windows.md").read_text(encoding="utf-8")
+    for name in hr.__all__:
+        made = getattr(hr, name)
+        if callable(made) and made_here(time, name) and name != "duration":
+            assert f"`hr.{name}(" in page, name
+        if getattr(made, "__module__", "") == aggregates.__name__:
+            assert re.search(rf"`(hr\.)?{name}\b", page), name
+
+
+STREAMS = hr.Stream, WindowedStream, Writer
+EXPRESSIONS = hr.Expr, Strings, Times, Structs, Lists
+DOCUMENTED = (*STREAMS, *EXPRESSIONS, hr.Job, hr.Engine, hr.Gate)
+FOR_OUR_MODULES = ("node", "of", "run", "start")
+
+
+def public_names():
+    """(name, what it is, whose method it is or None) of all that users are told of."""
+    for name in hr.__all__:
+        yield name, getattr(hr, name), None
+    for name, made in vars(hr.read).items():
+        if name.islower() and not name.startswith("_") and callable(made):
+            if made_here(hr.read, name):
+                yield f"read.{name}", made, None
+    for of in DOCUMENTED:
+        for name in dir(of):
+            if not name.startswith("_") and name not in FOR_OUR_MODULES:
+                yield f"{of.__name__}.{name}", inspect.getattr_static(of, name), of
+
+
+def test_every_public_name_has_an_example():
+    """In its docstring, or in that of its class."""
+    bare = []
+    for name, made, of in public_names():
+        said = inspect.getdoc(made) or ""
+        examples = re.findall(r"(?:>>>|\.\.\.) .*", inspect.getdoc(of) or "") if of else []
+        used = re.compile(rf"\.{name.rpartition('.')[2]}\b")
+        if ">>>" not in said and not any(map(used.search, examples)):
+            bare.append(name)
+    assert not bare
+
+
+def test_every_public_name_has_a_page():
+    """Of the package itself; methods come with their classes."""
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^::: headrace(?:\.\w+)*\.|`hr\.)(\w+)", page, re.M))
+    assert {*hr.__all__, *(of.__name__ for of in DOCUMENTED)} <= named
+
+
 def made_here(module, name):
-    return getattr(getattr(module, name), "__module__", "") == module.__name__
+    return getattr(getattr(module, name, None), "__module__", "") == module.__name__
 
 
 def test_the_site_is_built_without_a_warning(tmp_path):
@@ -91,7 +147,8 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "reference.html").read_text(encoding="utf-8")
-    for name in ("read.csv", "Writer.postgres", "Stream.map_async"):
-        assert name in page
+    for name in ("read.csv", "Writer.postgres", "Stream.map_async", "Stream.asof_join"):
+        assert f"headrace.{name.replace('Writer', 'write.Writer')}" in page
+    assert "&gt;&gt;&gt;" in page and "<blockquote>" not in page  # examples are shown as code
     start = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert not re.findall(r'(?:src|href)="https?://(?!github|squidfunk)', start)  # works offline

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from tests.choices import Choices, Seeded, choices, fewer, kinds_of
@@ -16,10 +17,12 @@ from tests.saving import check_saved, cuts
 import headrace as hr
 from headrace import PipelineError, col
 from headrace.job import planned
+from headrace.plan.partition import GROUPS
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int32, int64, optional, string, timestamp
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
+from headrace.stage.tables import GROUP
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -153,12 +156,45 @@ def events(first, last):
 @fewer
 @given(cuts=cuts(100))
 def test_saved_and_restored_anywhere(kind, cuts):
-    """A stream with itself, so that one source feeds both sides."""
+    check_saved(with_itself(kind), events, 100, cuts)
+
+
+def with_itself(kind):
+    """The plan of a join of a stream with itself, so that one source feeds both sides."""
     stream = hr.read.memory({"k": ["a"], "x": [1], "t": [0]}, name="events").with_watermark("t", 7)
     left = stream.filter(col("x") % 3 != 0)
     right = stream.filter(col("x") % 2 == 0).rename(k="id", x="y", t="u")
     joined = KINDS[kind](left, right, {"k": "id"})
-    check_saved(planned([joined.write.null(name="pairs")]), events, 100, cuts)
+    return planned([joined.write.null(name="pairs")])
+
+
+@kinds
+def test_an_owner_of_fewer_keys_goes_on_in_order(kind):
+    """Its rows come behind those that were saved, of which there were more than it has."""
+    plan = with_itself(kind)
+
+    def fed(stage, rows, end=False):
+        stage.push("events", rows, "0")
+        if end:
+            stage.end("events", "0")
+        return [row for _, block in stage.pull() for row in to_arrow(block).to_pylist()]
+
+    one, other, last = (Stage(plan.whole, compiled=False) for _ in range(3))
+    before = fed(one, events(0, 60))
+    saved = one.snapshot()
+    other.restore(saved, groups=range(GROUPS // 2))
+    (state,) = saved.operators.values()
+    groups = zip(state.rows["key_0"].to_pylist(), state.rows[GROUP].to_pylist(), strict=True)
+    kept = {key for key, group in groups if group < GROUPS // 2}
+    rows = events(60, 80)
+    rows = rows.filter(pc.is_in(rows["k"], pa.array(kept)))
+    before += fed(other, rows)
+    last.restore(other.snapshot())
+    found = [*before, *fed(last, rows.slice(rows.num_rows), end=True)]
+    whole = fed(Stage(plan.whole, compiled=False), events(0, 80), end=True)
+    theirs = [row for row in whole if row["k"] in kept]
+    assert 0 < len(theirs) < len(whole)
+    assert [row for row in found if row["k"] in kept] == theirs
 
 
 # ---- around them ---------------------------------------------------------------------------

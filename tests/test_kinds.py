@@ -112,7 +112,7 @@ def test_nobody_knows_kinds_of_windows_and_aggregates_by_name():
     and its name in a list or in the API."""
     folder = Path(kinds.__file__).parents[2]
     names = [kind.__name__ for kind in {*kinds.KINDS.values()}]
-    names += ["Tumbling", "Sliding", "Session", "Calendar", "Kept", "Everything"]
+    names += ["Tumbling", "Sliding", "Session", "Calendar", "Repeated", "Everything"]
     said = re.compile(rf"\bimport .*\b({'|'.join(names)})\b")
     found = {
         path.relative_to(folder).as_posix()

@@ -1,5 +1,6 @@
 """A look at streams: head, show, notebooks and drawings."""
 
+import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -112,6 +113,17 @@ def test_graphs_of_branches():
     assert sorted(graph.edges) == [(0, 1), (0, 2), (1, 3), (2, 3)]
     assert str(graph).splitlines()[0] == "flowchart TD"
     assert "(n &gt; 1)" in graph.mermaid
+
+
+def test_graphs_of_jobs_have_rates():
+    kept = numbers().filter(col("n") > 1).write.collect()
+    job = hr.run(kept, engine="thread", compiled=False)
+    graph = job.graph()
+    assert [label[0].split()[0] for label in graph.labels] == ["source", "filter", "sink"]
+    assert all(label[-1].endswith(" rows/s") for label in graph.labels)
+    assert "rows/s" in graph.mermaid and graph.svg.count("rows/s") == 3
+    again = Graph.told(*json.loads(json.dumps([graph.labels, graph.edges])))
+    assert again == graph
 
 
 def test_drawings_are_svg_without_overlaps():

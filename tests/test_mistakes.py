@@ -751,6 +751,111 @@ def misspelt_window():
     hr.tumblin("10s")  # wrong
 
 
+@wrong("a stream has no 'price'", "the column is col('price')")
+def a_column_as_an_attribute():
+    events().price  # wrong
+
+
+@wrong("stream: nothing is taken out of a stream by ['price']", 'stream.select("n", "m")')
+def a_column_by_brackets():
+    events()["price"]  # wrong
+
+
+@wrong("a stream has no 'write_csv'", "stream.write.csv(path)")
+def polars_writer():
+    events().write_csv("out.csv")  # wrong
+
+
+@wrong("an expression has no 'sum'", '.agg(total=hr.sum("price"))')
+def polars_sum():
+    timed().key_by("user").window(tumbling("10s")).agg(total=col("price").sum())  # wrong
+
+
+@wrong("an expression has no 'alias'", "stream.select(total=...)")
+def polars_alias():
+    events().select((col("price") * 2).alias("total"))  # wrong
+
+
+@wrong("an expression has no 'startswith'", '.starts_with("a")')
+def text_method_of_python():
+    events().filter(col("user").startswith("a"))  # wrong
+
+
+@wrong("an expression has no 'hour'", ".dt.hour(...)")
+def part_of_a_time_without_dt():
+    events().with_columns(hour=col("at").hour())  # wrong
+
+
+@wrong(".str has no 'lower'", ".str.to_lowercase()")
+def pandas_lower():
+    events().with_columns(low=col("user").str.lower())  # wrong
+
+
+@wrong(".dt has no 'yeer'", "did you mean 'year'?")
+def misspelt_part_of_a_time():
+    events().with_columns(year=col("at").dt.yeer())  # wrong
+
+
+@wrong("agg: Agg(sum(price)) has no name", 'agg(total=hr.sum("price"))')
+def aggregate_without_a_name():
+    timed().key_by("user").window(tumbling("10s")).agg(sum_("price"))  # wrong
+
+
+@wrong("agg: [Agg(count())] has no name", "agg(total=")
+def list_of_aggregates():
+    timed().key_by("user").agg([count()])  # wrong
+
+
+@wrong("running: Agg(count()) has no name", "running(total=")
+def running_aggregate_without_a_name():
+    events().key_by("user").running(count())  # wrong
+
+
+@wrong("with_columns: Expr(n * 2) has no name", "with_columns(total=")
+def column_without_a_name():
+    events().with_columns(col("n") * 2)  # wrong
+
+
+@wrong("rename: 'n' has no name", 'rename(old="new")')
+def renamed_to_nothing():
+    events().rename("n")  # wrong
+
+
+@wrong("filter: a function is not a condition on columns", "@hr.udf")
+def filter_by_a_function():
+    events().filter(lambda n: n > 1)  # wrong
+
+
+@wrong("filter: False is not a condition on columns", ".is_null()")
+def filter_by_is_none():
+    events().filter(col("maybe") is None)  # wrong
+
+
+@wrong("price is one value for each row", "hr.sum(...)")
+def sum_of_python():
+    timed().key_by("user").agg(total=sum(col("price")))  # wrong
+
+
+@wrong("price is no number before a row comes", '.cast("int64")')
+def int_of_python():
+    events().with_columns(whole=int(col("price")))  # wrong
+
+
+@wrong("is not true or false", "hr.greatest instead of min and max")
+def max_of_python():
+    events().with_columns(most=max(col("price"), col("n")))  # wrong
+
+
+@wrong("is not true or false", ".is_in([...]) instead of in")
+def column_in_a_list():
+    events().filter(col("user") in ["ann", "bob"])  # wrong
+
+
+@wrong("'$.a[*]' is not a path: '[*]' is neither .name nor [0]", "$.user.names[0]")
+def path_with_a_star():
+    events().with_columns(x=col("user").str.json_path_match("$.a[*]"))  # wrong
+
+
 @wrong("a stream has no 'slect'", "did you mean 'select'?")
 def misspelt_method():
     events().slect("n")  # wrong

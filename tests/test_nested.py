@@ -184,7 +184,7 @@ MISTAKES = {
     "constant": (lambda rows: rows.filter(PRICE == Decimal("1.555")), "does not fit", "digits"),
     "float": (lambda rows: rows.filter(PRICE == 1.5), "cannot be compared", "cast one side"),
     "list": (lambda rows: rows.select(m=hr.lit([1], list[int])), "no constants", "a column"),
-    "function": (lambda rows: rows.map(lambda tags: 1, output="m"), "compiled", "map_batches"),
+    "function": (lambda rows: rows.map(lambda place: 1, output="m"), "compiled", "map_batches"),
     "result": (lambda rows: rows.map(lambda n: n, output={"m": list[int]}), "compiled", "explode"),
     "field": (lambda rows: rows.select(m=PLACE.struct.field("y")), "no field 'y'", "x, more"),
     "no struct": (lambda rows: rows.select(m=TAGS.struct.field("x")), "works on structs", ""),

@@ -20,6 +20,8 @@ def test_all_cells_run(tmp_path):
     client.execute()
     shown = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
     assert all(shown)  # every cell shows something
+    (table,) = (output["data"] for output in shown[0])
+    assert "<table class='headrace'>" in table["text/html"]
     assert "rows_in" in str(shown[-1]) and "20000" in str(shown[-1])
 
 

@@ -99,6 +99,17 @@ def test_time_is_shared_between_busy_starved_and_blocked():
     assert "busy" not in found["b"]
 
 
+def test_how_rows_are_put_in_order_is_shown():
+    ordering = {"reordered": 200, "reorder_seconds": 0.01, "reordering": 3, "reordering_room": 16}
+    found = cells({"a": counters(**ordering, skew=1.5), "b": counters()})
+    assert [found["a"][what] for what in ("in order", "waited", "skew")] == [
+        "3 of 16", "50 µs", "1.50",
+    ]  # fmt: skip
+    assert not {"in order", "waited", "skew"} & set(found["b"])
+    begun = counters(**{**ordering, "reordered": 0})
+    assert "waited" not in cells({"a": begun})["a"]
+
+
 def test_operators_inside_a_kernel_stand_under_it():
     def part(rows_in, rows_out, seconds):
         return {"rows_in": rows_in, "rows_out": rows_out, "seconds": seconds}

@@ -92,14 +92,15 @@ def test_a_gate_checks_what_it_is_given(given, said):
 
 
 def test_the_table_has_all_options():
-    """Those of `run` and `start` are the same, and each is in the table or honoured by all."""
+    """Those of `run` and `start` are the same, with the same defaults, and each is in the table or
+    honoured by all."""
     by_all = {"fuse", "prune", "capacity", "compiled", "seconds", "watch", "engine", "ordering"}
-    found = [
-        [p.name for p in inspect.signature(each).parameters.values() if p.kind == p.KEYWORD_ONLY]
+    defaults, others = (
+        {p.name: p.default for p in inspect.signature(each).parameters.values()}
         for each in (hr.run, hr.start)
-    ]
-    assert found[0] == found[1]
-    assert set(found[0]) == by_all | set(OPTIONS)
+    )
+    assert defaults == others
+    assert set(defaults) - {"outputs"} == by_all | set(OPTIONS)
     assert set(VALUES) == set(OPTIONS)
     for option in OPTIONS.values():
         assert set(option.instead) == set(ENGINES) - set(option.engines)

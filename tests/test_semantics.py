@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import re
 from collections import Counter
@@ -15,6 +16,9 @@ import pytest
 import headrace as hr
 from headrace import col, lit
 from headrace.connect.memory import MemorySource
+from headrace.job import planned
+from headrace.stage.stage import Stage
+from headrace.testing.clock import VirtualClock
 
 NAN, INF = math.nan, math.inf
 TEXT = (Path(__file__).parent.parent / "docs" / "semantics.md").read_text(encoding="utf-8")
@@ -508,6 +512,16 @@ def test_channels_have_their_own_watermarks(run):
     assert counted == [{"window_start": 0, "n": 3}, {"window_start": 100, "n": 1}]
 
 
+def test_times_of_arrival(run):
+    clock = VirtualClock(5.0)
+    rows = hr.read.memory({"x": [1, 2]}).with_arrival_time("came", clock=clock)
+    made = rows.window(hr.tumbling("2s")).agg(n=hr.count())
+    given, counted, late = run(rows, made, made.late())
+    came = dt.datetime(1970, 1, 1, 0, 0, 5, tzinfo=dt.UTC)
+    assert column(given, "came") == [came, came]
+    assert counted == [{"window_start": came - dt.timedelta(seconds=1), "n": 2}] and not late
+
+
 def test_null_times(run):
     made = windowed(hr.read.memory({"t": [None, 1, None, 2], "k": [1, 2, 3, 4]}))
     counted, late = run(made, made.late())
@@ -548,6 +562,40 @@ def test_windows_that_are_kept(run):
     assert column(late, "t") == [4]
     made = rows.window(hr.tumbling(10, lateness=10)).agg(n=hr.count())
     assert column(run(made), "window_given") == [10, 20, 21]
+
+
+def test_windows_with_early_results(run):
+    rows = hr.read.memory({"t": [1, 2, 3, 2, 9, 13]}).with_watermark("t", 0)
+    made = rows.window(hr.tumbling(10, early=4)).agg(n=hr.count())
+    found = [tuple(row.values()) for row in run(made)]
+    assert found == [
+        (0, 4, True, 4), (0, 10, False, 5), (10, 14, True, 1), (10, 20, False, 1),
+    ]  # fmt: skip
+    times = {"t": [1, 9, 2, 15], "k": ["a", "b", "a", "b"]}
+    rows = hr.read.memory(times).with_watermark("t", 0).key_by("k")
+    both = rows.window(hr.tumbling(10, early=4, lateness=7)).agg(n=hr.count())
+    assert [row["window_updated"] for row in run(both)] == [False] * 5
+    # 2 of "a" comes when the watermark is 9: it counts at 10
+    assert [tuple(row.values())[:5] for row in run(both)] == [
+        ("a", 0, 4, True, False),
+        ("a", 0, 10, False, False),
+        ("b", 0, 10, False, False),
+        ("b", 10, 18, True, False),
+        ("b", 10, 20, False, False),
+    ]
+
+
+def test_windows_with_early_results_by_rows(run):
+    times = {"t": [1, 2, 3, 4, 12, 5], "k": ["a", "a", "b", "a", "b", "a"]}
+    rows = hr.read.memory(times).with_watermark("t", 20).key_by("k")
+    found = run(rows.window(hr.tumbling(10, early=hr.counting(2))).agg(n=hr.count()))
+    early = [row for row in found if row["window_early"]]
+    assert [(row["k"], row["window_start"], row["n"]) for row in early] == [
+        ("a", 0, 2),
+        ("a", 0, 4),
+    ]
+    last = [(row["k"], row["window_start"], row["n"]) for row in found if not row["window_early"]]
+    assert last == [("a", 0, 4), ("b", 0, 1), ("b", 10, 1)]
 
 
 def test_order_of_updated_results(run):
@@ -612,6 +660,81 @@ def test_first_and_last(run):
     rows = {"t": [2, 1, 1, 2], "x": ["a", "b", "c", None]}
     made = windowed(hr.read.memory(rows), first=hr.first("x"), last=hr.last("x"))
     assert [(row["first"], row["last"]) for row in run(made)] == [("b", "a")]
+
+
+def test_groups_of_two_streams(run):
+    left = {"k": [1, 1, None, 2, 1], "t": [3, 1, 2, 5, 12], "x": [3, None, 2, 5, 12]}
+    right = {"k": [1, None, 3], "u": [2, 2, 2], "y": [20, 30, 40]}
+    left = hr.read.memory(left, name="left").with_watermark("t", 5)
+    right = hr.read.memory(right, name="right").with_watermark("u", 5)
+
+    def listed(x, y):
+        for value in x:
+            yield "x", value
+        for value in y:
+            yield "y", value
+
+    inner, full = run(
+        *(
+            left.co_group(right, "k", hr.tumbling(10), listed, output=["side", "value"], how=how)
+            for how in ("inner", "full")
+        )
+    )
+    pairs = [tuple(row.values()) for row in full]
+    assert pairs == [
+        (None, 0, "x", 2), (None, 0, "y", 30),
+        (1, 0, "x", None), (1, 0, "x", 3), (1, 0, "y", 20),
+        (2, 0, "x", 5), (3, 0, "y", 40), (1, 10, "x", 12),
+    ]  # fmt: skip
+    assert [tuple(row.values()) for row in inner] == pairs[:5]
+
+
+def test_lists_in_functions(run):
+    rows = hr.read.memory({"xs": [[1, None, 5], []]})
+
+    def last(xs):
+        there = 0
+        for x in xs:
+            if x is not None:
+                there += 1
+        return len(xs), there, xs[-1] if len(xs) > 0 else None
+
+    made = rows.map(last, output=["n", "there", "last"])
+    assert run(made) == [{"n": 3, "there": 2, "last": 5}, {"n": 0, "there": 0, "last": None}]
+    with pytest.raises(IndexError, match="list index out of range"):
+        run(rows.map(lambda xs: xs[0], output="x"))
+
+
+def test_limits_end_jobs(run):
+    rows = hr.read.iterate(({"n": n} for n in itertools.count()), schema={"n": int})
+    assert run(rows.limit(2)) == [{"n": 0}, {"n": 1}]
+
+
+def test_lists_of_values(run):
+    rows = hr.read.memory({"t": [2, 1, 1, 2, None], "x": ["a", "b", "c", None, "d"]})
+    first = {"on_full": "first"}
+    timed, few, untimed, failed = (
+        rows.with_watermark("t", 5).agg(x=hr.collect("x", 3)),
+        rows.with_watermark("t", 5).agg(x=hr.collect("x", 2, **first), n=hr.count("x")),
+        rows.agg(x=hr.collect("x", 4)),
+        rows.filter(col("x").is_null()).agg(x=hr.collect("x", 4)),
+    )
+    assert run(timed, few, untimed, failed) == [
+        [{"x": ["b", "c", "a"]}],
+        [{"x": ["b", "c"], "n": 4}],
+        [{"x": ["a", "b", "c", "d"]}],
+        [{"x": []}],
+    ]
+    with pytest.raises(ValueError, match="more values than the limit of the list"):
+        run(rows.agg(x=hr.collect("x", 3)))
+
+
+def test_largest_values(run):
+    rows = hr.read.memory({"x": [3, 1, 3, 2, None], "s": ["a", "b", "c", "d", "e"]})
+    made = rows.agg(
+        x=hr.top_k("x", 3), s=hr.top_k("s", 3, by="x"), least=hr.top_k("x", 2, by=-col("x"))
+    )
+    assert run(made) == [{"x": [3, 3, 2], "s": ["c", "a", "d"], "least": [1, 2]}]
 
 
 def test_order_of_float_sums_by_panes(run):
@@ -712,10 +835,40 @@ def _several(stream, run, **options):
 
 
 def test_order_of_unions(run):
-    rows = hr.read.memory({"n": list(range(100))})
-    found = column(_several(rows.union(rows.select(n=-1 - col("n"))), run), "n")
-    assert [n for n in found if n >= 0] == list(range(100))
-    assert [n for n in found if n < 0] == [-1 - n for n in range(100)]
+    rows, others = ({"n": list(range(start, start + 100))} for start in (0, 1000))
+    found = column(_several(hr.read.memory(rows).union(hr.read.memory(others)), run), "n")
+    assert [n for n in found if n < 1000] == rows["n"]
+    assert [n for n in found if n >= 1000] == others["n"]
+
+
+def test_order_of_branches(run):
+    rows = hr.read.memory({"n": list(range(100)), "s": ["long enough for a heap"] * 100})
+    odd = rows.select(n=-1 - col("n"), s=hr.concat(col("s"), "!")).filter(col("n") % 2 == 0)
+    stream = rows.filter(col("n") % 3 != 1).union(odd).union(rows)
+    expected = [
+        made
+        for n in range(100)
+        for made, is_there in ((n, n % 3 != 1), (-1 - n, n % 2 == 1), (n, True))
+        if is_there
+    ]
+    assert column(run(stream, engine="thread", capacity=4), "n") == expected
+    for workers in (1, 2, 3, 4):
+        assert column(run(stream, engine="node", workers=workers, capacity=4), "n") == expected
+    behind = rows.limit(80).with_columns(n=col("n") * 2)  # which several workers share
+    both = behind.union(behind.select(n=-1 - col("n"), s=col("s")))
+    assert column(_several(both, run), "n") == [m for n in range(80) for m in (2 * n, -1 - 2 * n)]
+
+
+def test_order_of_branches_that_yield_rows(run):
+    def twice(n):
+        yield n
+        yield n
+
+    rows = hr.read.memory({"n": list(range(50))})
+    made = rows.flat_map(twice, output="n", columns=["n"]).select(n=-1 - col("n"))
+    found = column(_several(rows.union(made), run), "n")
+    assert [n for n in found if n >= 0] == list(range(50))
+    assert [n for n in found if n < 0] == [-1 - n for n in range(50) for _ in range(2)]
 
 
 def _totals():
@@ -764,6 +917,14 @@ def test_order_of_errors(run):
         run(stream, engine="node", workers=3, capacity=4)
 
 
+def test_rows_that_are_shared_anew(run):
+    rows = hr.read.memory({"x": list(range(50))}).rebalance(2).select(y=col("x") * 2)
+    for workers in (1, 3):
+        assert column(run(rows, engine="node", workers=workers), "y") == list(range(0, 100, 2))
+    with pytest.raises(hr.HeadraceError, match="needs the order of rows"):
+        run(rows.key_by("y").running(n=hr.count()), engine="spark")
+
+
 def test_duplicate_names_after_a_join(run):
     table = hr.table({"id": [1], "name": ["one"]})
     rows = hr.read.memory({"number": [1], "name": ["mine"]})
@@ -793,6 +954,84 @@ def test_process_gives_the_key(run):
         {"k": "b", "total": 2},
         {"k": "a", "total": 4},
     ]
+
+
+def test_lists_of_a_state_are_bounded(run):
+    def note(state, x):
+        state.last.append(x)
+        for each in state.last:
+            state.last.append(-each)
+            yield each
+        state.all.append(x)
+
+    lists = {"last": hr.bounded_list(int, 2, on_full="last"), "all": hr.bounded_list(int, 2)}
+    rows = hr.read.memory({"k": ["a"] * 4, "x": [1, 2, 3, 4]}).key_by("k")
+    made = rows.process(note, state=lists, output="x", on_error="skip")
+    assert column(run(made), "x") == [1, -1, 2, -2, 3, -2, 4]  # after 2 there is [1, -2], and stays
+
+
+def test_asides_are_streams_of_their_own(run):
+    def watch(state, x):
+        state.n += 1
+        if x > 5:
+            yield hr.aside("big", x)
+            yield hr.aside("big", -x)
+        yield state.n
+
+    rows = hr.read.memory({"k": ["a", "b", "a"], "x": [7, 1, 9]}).key_by("k")
+    made = rows.process(watch, state={"n": int}, output="n", asides={"big": "x"})
+    itself, big = run(made, made.aside("big"))
+    assert [(row["k"], row["n"]) for row in itself] == [("a", 1), ("b", 1), ("a", 2)]
+    assert [(row["k"], row["x"]) for row in big] == [("a", 7), ("a", -7), ("a", 9), ("a", -9)]
+
+
+def sign(x):
+    return 0 if math.copysign(1.0, x) < 0 else 1
+
+
+def test_partitions_change_no_result(run):
+    rows = hr.read.memory({"x": [1, 2, 3, 4], "k": [7, 200, 7, 50], "t": [1, 2, 3, 14]})
+    expected = [{"k": 7, "total": 1}, {"k": 200, "total": 2}, {"k": 7, "total": 4}]
+    for partition in (None, hr.by_range([10, 100]), hr.by_function(lambda k: k % 2, parts=2)):
+        keyed = rows.key_by("k", partition=partition)
+        totals = keyed.process(running, state={"total": int}, output="total")
+        for options in ({"engine": "thread"}, {"engine": "node", "workers": 2}):
+            states, windows = run(totals, windowed(keyed), **options)
+            assert states == [*expected, {"k": 50, "total": 4}]
+            assert column(windows, "k") == [7, 200, 50] and column(windows, "n") == [2, 1, 1]
+
+
+def groups(stream):
+    """The key group of each key of a stream's state."""
+    stage = Stage(planned([stream.dedup(name="keys").write.null()]).whole, compiled=False)
+    (source,) = stage.plan.inputs
+    stage.declare(source.name, "0")
+    stage.push(source.name, source.connector.open("0").poll(99, 0.0).rows, "0")
+    list(stage.pull())
+    rows = stage.snapshot().operators["keys"].rows
+    stage.close()
+    return dict(zip(map(repr, rows.column(2).to_pylist()), column(rows.to_pylist(), "__group")))
+
+
+def test_parts_of_keys():
+    whole = hr.read.memory({"k": [-1, 0, 9, 10, None]})
+    found = groups(whole.key_by("k", partition=hr.by_range([0, 10])))
+    assert found == {"-1": 0, "0": 43, "9": 43, "10": 86, "None": 86}
+    floats = hr.read.memory({"k": [-1.0, -0.0, 5.0, NAN]})
+    assert groups(floats.key_by("k", partition=hr.by_range([0.0, 6.0]))) == {
+        "-1.0": 0, "0.0": 43, "5.0": 43, "nan": 86
+    }  # fmt: skip
+    zeros = hr.read.memory({"k": [-2.0, -0.0]})
+    assert groups(zeros.key_by("k", partition=hr.by_function(sign, 2))) == {"-2.0": 0, "0.0": 64}
+
+
+def test_parts_that_are_not_there(run):
+    rows = hr.read.memory({"x": [1, 2, 3], "k": [0, 1, 2]})
+    keyed = rows.key_by("k", partition=hr.by_function(lambda k: k, parts=2))
+    totals = keyed.process(running, state={"total": int}, output="total", on_error="skip")
+    with pytest.raises(ValueError, match="in a part that is not there") as caught:
+        run(totals)
+    assert any("in operator key_by" in note for note in caught.value.__notes__)
 
 
 def counts(state, t, later):

@@ -15,7 +15,8 @@ from headrace.expr import col
 from headrace.job import run
 from headrace.plan.connector import Source, is_replayable
 from headrace.plan.errors import DataError, PipelineError
-from headrace.plan.nodes import Sink, walk
+from headrace.plan.graph import walk
+from headrace.plan.nodes import Sink
 from headrace.plan.schema import Schema
 from headrace.plan.types import optional
 from headrace.table import table

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -63,6 +64,8 @@ def test_a_job_of_another_process_is_seen_and_forgotten_when_it_is_killed(job, c
     assert lines[-1]["rows_per_second"] > 0 and "filter_1" in lines[-1]["operators"]
     assert main(["top", "--seconds", "0"]) == 0
     assert f"slow.py, process {job.pid}: running" in capsys.readouterr().out
+    assert main(["graph"]) == 0
+    assert re.search(r"filter filter_1<br/>.*<br/>[\d.]+ → [\d.]+ rows/s", capsys.readouterr().out)
     drawn = io.StringIO()
     assert top.watch(0, console=Console(file=drawn, force_terminal=True, width=120))
     assert "filter_1" in drawn.getvalue() and "rows in" in drawn.getvalue()
@@ -70,6 +73,7 @@ def test_a_job_of_another_process_is_seen_and_forgotten_when_it_is_killed(job, c
     job.wait()
     assert main(["top", "--seconds", "0"]) == 1
     assert top.NOBODY in capsys.readouterr().err
+    assert main(["graph"]) == 1 and "no job runs here" in capsys.readouterr().err
     assert not path.exists()
 
 

@@ -6,6 +6,7 @@ Rows are out of order within and beyond the bound, with null times, and keys of 
 from __future__ import annotations
 
 import datetime as dt
+import random
 from itertools import pairwise
 
 import pyarrow as pa
@@ -289,6 +290,23 @@ def test_a_session_that_overflows_names_its_operator():
         with pytest.raises(OverflowError) as caught:
             hr.run(output, engine=engine)
         assert any("visits" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_results_are_sorted_by_all_parts_of_the_key(compiled):
+    """Parts that fit into one word together, and parts that do not."""
+    chance = random.Random(1)
+    for most in (5, 1 << 30, 1 << 62):
+        rows = [
+            (chance.choice([None, chance.randint(-most, most)]), chance.random() < 0.5, number % 3)
+            for number in range(150)
+        ]
+        columns = dict(zip(("a", "b", "c"), map(list, zip(*rows, strict=True)), strict=True))
+        table = pa.table({"t": range(len(rows)), **columns})
+        keyed = hr.read.memory(table).with_watermark("t", 0).key_by("a", "b", "c")
+        output = keyed.window(hr.tumbling(100)).agg(n=hr.count()).write.collect()
+        hr.run(output, engine="thread", compiled=compiled)
+        assert_same(rows_of(output.result()), naive([output])[0], ordered=True)
 
 
 def test_windows_behind_windows():

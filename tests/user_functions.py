@@ -191,6 +191,55 @@ def gather(state, s):
         state.text = ""
 
 
+def parted(x):
+    """Rows for two outputs in turn."""
+    for i in range(x % 4):
+        yield i
+        if i % 2:
+            yield hr.aside("odd", x % 1000, "an odd one, in more words than a view holds")
+
+
+def noticed(state, x):
+    state.n += 1
+    if x % 3 == 0:
+        yield hr.aside("odd", state.n, "a third")
+    if state.n % 2:
+        yield x % 1000
+
+
+def opened(xs):
+    """The items of a list, each with how many there are."""
+    for x in xs:
+        yield x, len(xs)
+    if len(xs) > 2:
+        yield xs[-1], -1
+
+
+def compared(gx, gy):
+    """Of a group the number of rows on both sides, and pairs of some."""
+    yield len(gx), len(gy)
+    for x in gx:
+        if len(gy) > 0 and x is not None:
+            yield x % 1000, 0 if gy[0] is None else 1
+
+
+class Latest:
+    last: hr.bounded_list(int, 3, on_full="last")
+    texts: hr.bounded_list(str, 5)
+
+
+def latest(state, x, s):
+    state.last.append(x % 1000)
+    if len(state.texts) == 5:
+        state.texts.popleft()
+    state.texts.append(s)
+    if x % 2:
+        for text in state.texts:
+            yield text, state.last[0], len(state.last)
+    if x % 5 == 0:
+        state.last.clear()
+
+
 @dataclass(frozen=True)
 class Entry:
     """A function, the types of its arguments, how many values it gives, and its state."""
@@ -232,7 +281,11 @@ PROCESSES = [
     Entry(remember, ("string",), 3, Names),
     Entry(best_so_far, ("float64",), 2, Best),
     Entry(gather, ("string",), 2, Gathered),
+    Entry(latest, ("int64", "string"), 3, Latest),
 ]
+# With rows of two values for the aside "odd".
+PARTED = Entry(parted, ("int64",))
+SIDED = [Entry(noticed, ("int64",), 1, {"n": int})]
 TIMED = [  # the event time goes on
     Entry(timed, ("time",), 2, {"n": int}),
     Entry(stamped, ("time",), 2, {"n": int}, needs_order=False),

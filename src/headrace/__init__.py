@@ -3,12 +3,14 @@
 from typing import Any
 
 from . import read
+from .connect.avro import Avro
 from .expr import (
     Expr,
     aggregate,
     approx_count_distinct,
     coalesce,
     col,
+    collect,
     concat,
     count,
     count_distinct,
@@ -22,6 +24,7 @@ from .expr import (
     mean,
     quantile,
     stddev,
+    top_k,
     udf,
     variance,
     when,
@@ -33,6 +36,7 @@ from .expr import sum_ as sum
 from .gate import Gate
 from .handle import Job
 from .job import Engine, explain, run, start
+from .partition import by_function, by_range
 from .plan.errors import (
     DataError,
     HeadraceError,
@@ -41,6 +45,7 @@ from .plan.errors import (
     StateError,
 )
 from .plan.schema import Schema
+from .plan.state_spec import bounded_list
 from .plan.types import (
     binary,
     bool_,
@@ -60,6 +65,7 @@ from .plan.types import (
     uint64,
 )
 from .recording import record, replay
+from .stage.asides import aside
 from .stream import Stream
 from .table import table
 from .time import counting, duration, session, sliding, tumbling
@@ -68,6 +74,7 @@ from .uncaught import show_only_users_lines
 show_only_users_lines()
 
 __all__ = [
+    "Avro",
     "DataError",
     "Expr",
     "Gate",
@@ -81,10 +88,15 @@ __all__ = [
     "Stream",
     "aggregate",
     "approx_count_distinct",
+    "aside",
     "binary",
     "bool_",
+    "bounded_list",
+    "by_function",
+    "by_range",
     "coalesce",
     "col",
+    "collect",
     "concat",
     "count",
     "count_distinct",
@@ -123,6 +135,7 @@ __all__ = [
     "sum",
     "table",
     "timestamp",
+    "top_k",
     "tumbling",
     "udf",
     "uint8",

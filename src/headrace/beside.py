@@ -1,4 +1,5 @@
-"""Streams beside a stream: rows that came too late, that failed, or that a condition leaves out."""
+"""Streams beside a stream: rows that came too late, that failed, that a condition leaves out, or
+that a function gives to another output."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .combined import Combined
 from .expr import Expr
-from .plan import build_errors, build_keyed
+from .plan import asides, build_errors, build_keyed
 
 if TYPE_CHECKING:
     from .stream import Stream
@@ -28,6 +29,23 @@ class Beside(Combined):
         other = None if name is None else f"{name}.others"
         chosen = rows.filter(condition, name=name)
         return chosen, rows.filter(~condition.fill_null(False), name=other)
+
+    def aside(self, output: str, *, name: str | None = None) -> Stream:
+        """The rows that the function of `process` or `flat_map` yielded as `hr.aside(output, ...)`,
+        of the stream it gave.
+
+        >>> from headrace.stage.asides import aside
+        >>> from headrace.stream import example
+        >>> def halves(n):
+        ...     if n % 2:
+        ...         yield aside("odd", n, "is odd")
+        ...     else:
+        ...         yield n // 2
+        >>> made = example(n=int).flat_map(halves, output="half", asides={"odd": ["n", "why"]})
+        >>> made, made.aside("odd")
+        (Stream(half: int64), Stream(n: int64, why: string))
+        """
+        return self._made(asides.aside(self._node, output, name))
 
     def late(self, *, name: str | None = None) -> Stream:
         """The rows that came too late for their window, of a stream that `agg` gave.

@@ -120,9 +120,15 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def _add_graph(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    graph = commands.add_parser("graph", help="draw the pipeline of a Python file, and run nothing")
-    graph.add_argument("file", type=Path, help="as in run")
-    graph.add_argument("--svg", type=Path, metavar="PATH", help="a drawing (default: Mermaid text)")
+    graph = commands.add_parser(
+        "graph", help="draw the pipeline of a Python file, or jobs that run"
+    )
+    graph.add_argument(
+        "file", type=Path, nargs="?", help="as in run (default: the jobs that run, with rates)"
+    )
+    graph.add_argument(
+        "--svg", type=Path, metavar="PATH", help="a drawing, of the first one (default: Mermaid)"
+    )
     graph.set_defaults(command=_graph)
 
 
@@ -149,9 +155,10 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     )
     simulate.add_argument(
         "--scheduler",
-        choices=("priority", "assigned", "free_list", "dedicated", "manual"),
+        choices=("priority", "assigned", "steered", "free_list", "dedicated", "manual"),
         default="assigned",
-        help="who asks the policy (default: assigned); the last three ask none",
+        help="who asks the policy (default: assigned; steered: as the node engine does); the last "
+        "three ask none",
     )
     simulate.add_argument("--workers", type=count, help="threads (default: one per processor)")
     work = simulate.add_mutually_exclusive_group()

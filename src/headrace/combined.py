@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .plan import build, build_joins
+from .expr.functions import check_function, plain
+from .plan import build, build_groups, build_joins
+from .plan.build_functions import Output
 from .plan.checks import Place
 from .plan.nodes import Node
 from .plan.table import Table
@@ -94,6 +96,64 @@ class Combined(Shown):
         right, made = _other(other, place), window.make
         return self._made(
             build_joins.window_join(self._node, right, on, right_on, made, window.given, how, name)
+        )
+
+    def co_group(
+        self,
+        other: Stream,
+        on: str | Sequence[str] | Mapping[str, str],
+        window: Windows,
+        function: Callable[..., Any],
+        *,
+        output: Output,
+        right_on: str | Sequence[str] | None = None,
+        how: str = "full",
+        limit: int = 100_000,
+        name: str | None = None,
+    ) -> Stream:
+        """Zero or more rows for each key and window, by a compiled generator over all rows of both
+        streams that are there.
+
+        A parameter stands for the column of its name: of the key and the window it is a value, and
+        of any other column a list of the values in all rows of its side, by event time, nulls
+        included. It has a length, can be indexed, and looped over, which is quicker. `on` and
+        `right_on` are those of `join`; null is a key like others. Windows are of any kind. Groups
+        come when the window is over, by window, then key; the key and the columns of the window
+        come by themselves.
+
+        how: which groups there are: those with rows on both sides ("inner"), on this one ("left"),
+        or on any ("full"). limit: the most rows of a side in a group; more are an error.
+
+        >>> from headrace.stream import example
+        >>> from headrace.time import tumbling
+        >>> views = example(ad=int, at=int).with_watermark("at", 5)
+        >>> clicks = example(ad=int, clicked=int, price=float).with_watermark("clicked", 5)
+        >>> def rate(at, price):
+        ...     spent = 0.0
+        ...     for each in price:
+        ...         spent += each
+        ...     yield len(at), spent
+        >>> views.co_group(clicks, "ad", tumbling(100), rate, output=["views", "spent"]).schema
+        Schema(ad: int64, window_start: int64, views: int64, spent: float64)
+        """
+        place = Place("co_group", name)
+        if not isinstance(window, Windows):
+            raise place.error(f"{window!r} is not a window", 'use hr.tumbling("10s")')
+        return self._made(
+            build_groups.co_group(
+                self._node,
+                _other(other, place),
+                on,
+                right_on,
+                window.make,
+                window.given,
+                plain(function),
+                output,
+                check_function,
+                how,
+                limit,
+                name,
+            )
         )
 
     def interval_join(

@@ -37,8 +37,9 @@ class Gate:
 
         Args:
             policy: Who goes first of those that wait, as in `run`; by default queries with more
-                `priority`, of these the one whose oldest row has waited longest. `use` changes it.
-            running: How many micro-batches run at once. "auto": as many as are worth it, by the
+                `priority`, equals in turns. `use` changes it.
+            running: How many micro-batches run at once, besides those of less important queries,
+                which hold nobody up. "auto": as many as are worth it, by the
                 rows that all queries read together, and batches as large as that takes.
             patience: A time such as "5s": who has waited for so long goes first whatever the policy
                 says, though no two in a row do.
@@ -79,7 +80,7 @@ class Gate:
         """Who decides, and how many batches run at once.
 
         >>> Gate(running=1).scheduling()
-        "policy 'user_priority', 1 at once"
+        "policy 'in_turns', 1 at once"
         """
         return self._keeper.said()
 
@@ -96,7 +97,7 @@ class Gate:
         """The standings as text.
 
         >>> print(Gate(running=1).table())
-        policy 'user_priority', 1 at once; no queries
+        policy 'in_turns', 1 at once; no queries
         """
         from rich import box
         from rich.console import Console
@@ -116,7 +117,10 @@ class Gate:
         return console.file.getvalue()  # type: ignore[attr-defined]
 
     def close(self) -> None:
-        """Nobody waits any more: queries that still run go on without a gate."""
+        """Nobody waits any more: queries that still run go on without a gate.
+
+        >>> Gate(running=1).close()
+        """
         self._keeper.close()
 
     def __enter__(self) -> Gate:

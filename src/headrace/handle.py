@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .observe.graph import Graph
 from .observe.history import History
 from .observe.notice import Notice
 from .observe.process import ProcessUsage, process_usage
@@ -113,7 +114,24 @@ class Progress:
 
 
 class Job:
-    """A pipeline that runs, or has run. `hr.start` and `hr.run` make it."""
+    """A pipeline that runs, or has run. `hr.start` and `hr.run` make it.
+
+    >>> import headrace as hr
+    >>> output = hr.read.memory({"n": [1, 2, 3]}).filter(hr.col("n") > 1).write.collect()
+    >>> job = hr.start(output, engine="thread")
+    >>> job.await_termination(timeout=60)
+    True
+    >>> job.status, job.is_over, output.result().num_rows
+    ('finished', True, 2)
+
+    One that runs without an end is stopped from outside:
+
+    >>> job = hr.start(hr.read.index().write.null(), engine="thread")
+    >>> job.stop(timeout=60)
+    True
+    >>> job.status
+    'stopped'
+    """
 
     def __init__(
         self,
@@ -145,7 +163,13 @@ class Job:
         return self._over.is_set()
 
     def explain(self) -> str:
-        """The plan before and after rewriting, its stages, and who says which runs first."""
+        """The plan before and after rewriting, its stages, and who says which runs first.
+
+        >>> import headrace as hr
+        >>> job = hr.run(hr.read.index(3).write.null(), engine="thread")
+        >>> "index" in job.explain()
+        True
+        """
         said = explain_plan(self.plan, owned=getattr(self._execution, "owners", 1) > 1)
         scheduling = getattr(self._execution, "scheduling", None)
         return said if scheduling is None else f"{said}\n\nscheduling: {scheduling()}"
@@ -168,6 +192,11 @@ class Job:
 
         Within two seconds it is over, whatever it does: a call of a connector or of a function that
         does not return by then is left alone, and what it brings is thrown away.
+
+        >>> import headrace as hr
+        >>> job = hr.start(hr.read.index().write.null(), engine="thread")
+        >>> job.cancel(timeout=60), job.status
+        (True, 'cancelled')
         """
         with self._ending:
             first, self._cancelling = not self._cancelling, True
@@ -190,6 +219,10 @@ class Job:
         """Wait for the end of the job, at most `timeout` seconds; is it over?
 
         The error of a job that failed is raised.
+
+        >>> import headrace as hr
+        >>> hr.start(hr.read.index(3).write.null(), engine="thread").await_termination(60)
+        True
         """
         over = self._over.wait(timeout)
         if over and self.error is not None:
@@ -199,7 +232,13 @@ class Job:
     # ---- what it has done --------------------------------------------------------------------
 
     def progress(self) -> Progress:
-        """How far the job is: rows, rates, and the same for every operator."""
+        """How far the job is: rows, rates, and the same for every operator.
+
+        >>> import headrace as hr
+        >>> done = hr.run(hr.read.index(3).write.null(), engine="thread").progress()
+        >>> done.status, done.rows_in, done.rows_out
+        ('finished', 3, 3)
+        """
         seconds = (self._ended or time.perf_counter()) - self._started
         operators = self._measured()
         rows_in = sum(self._rows_in(operators, node.name) for node in self._execution.sources)
@@ -222,6 +261,10 @@ class Job:
 
         A pandas DataFrame, or one of Polars where there is no pandas. Points lie half a second
         apart at first, and wider where the job runs long: there are a thousand at most.
+
+        >>> import headrace as hr
+        >>> list(hr.run(hr.read.index(3).write.null(), engine="thread").dataframe().columns)
+        ['seconds', 'rows_in', 'rows_out', 'late_rows', 'rows_per_second']
         """
         self._history.add(self.progress())
         return self._history.frame()
@@ -234,6 +277,11 @@ class Job:
         kernel's), ns per row, selectivity and the line where it was written. Where a kernel runs
         several operators they are measured on samples of its rows, from the first call of
         `metrics` on, so it is empty at first.
+
+        >>> import headrace as hr
+        >>> job = hr.run(hr.read.index(3).write.null(), engine="thread")
+        >>> {name: measured["rows_in"] for name, measured in job.metrics().items()}
+        {'source_1': 3, 'sink_1': 3}
         """
         self._execution.sample()
         return self._measured()
@@ -245,6 +293,16 @@ class Job:
             if skipped is not None and node.name in made:
                 made[node.name] = {**made[node.name], "skipped": skipped}
         return made
+
+    def graph(self) -> Graph:
+        """The operators that run, drawn as by `stream.graph`, with their rows per second so far.
+
+        >>> import headrace as hr
+        >>> job = hr.run(hr.read.index(rows=1000).write.null(), engine="thread")
+        >>> [label[0] for label in job.graph().labels]
+        ['source source_1', 'sink sink_1']
+        """
+        return Graph.of_job(self)
 
     def profile(self) -> Profile:
         """What each operator costs and gives, how fast rows come, and who reads whom: for the
@@ -270,6 +328,11 @@ class Job:
         splits that gave some, so behind windows from their close to the result; "marker": of the
         markers that leave every source each 50 ms, and "marker to ..." of each sink where there are
         several. Empty where the engine does not measure it.
+
+        >>> import headrace as hr
+        >>> job = hr.run(hr.read.index(3).write.null(), engine="node", workers=1)
+        >>> job.latency()["block"].count > 0
+        True
         """
         return self._execution.latency()
 

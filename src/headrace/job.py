@@ -208,7 +208,7 @@ def run(
             "50ms" that a row may take (`features.deadline`).
         partitioning: On the node engine, how workers share the keys of `process`, `running` and the
             like: each has key groups of its own ("owners"), or takes those that have rows
-            ("hybrid": Ordered, fig. 7), which is for skewed keys and rows that take long.
+            ("hybrid": Ordered, fig. 7), for skewed keys and long rows ("shared", §4.1, to compare).
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
@@ -297,7 +297,7 @@ def start(
     compiled: bool = True,
     seconds: float | None = None,
     watch: Callable[[Any], None] | None = None,
-    engine: str | None = "node",
+    engine: str | None = None,
     workers: int | str | None = None,
     memory: int | str | None = None,
     ordering: str | None = None,
@@ -345,11 +345,11 @@ class Engine:
     """Workers that many queries share: they come and go while others run.
 
     >>> import headrace as hr
-    >>> with hr.Engine(workers=2) as engine:
-    ...     outputs = [hr.read.memory({"n": [k]}).write.collect() for k in range(3)]
-    ...     jobs = [engine.submit(output) for output in outputs]
+    >>> with hr.Engine(workers=2) as engine:  # at its end, `engine.close()`
+    ...     rows = hr.read.index(100)
+    ...     jobs = [engine.submit(rows.write.null()) for _ in range(engine.workers)]
     ...     [job.await_termination(60) for job in jobs]
-    [True, True, True]
+    [True, True]
     """
 
     def __init__(

@@ -9,8 +9,8 @@ from .beside import Beside
 from .expr import Agg, plain
 from .expr.functions import check_function
 from .plan import build_chosen, build_functions, build_keyed, build_timed
-from .plan.build_errors import tolerating
 from .plan.checks import Place
+from .plan.rebalance import rebalance
 from .time import Length
 from .windowed import named_aggregates
 
@@ -35,6 +35,7 @@ class Keyed(Beside):
         columns: Sequence[str] | None = None,
         timers: Mapping[str, Callable[..., Any]] | None = None,
         ttl: Length | None = None,
+        asides: Mapping[str, Output] | None = None,
         on_error: OnError = "fail",
         name: str | None = None,
     ) -> Stream:
@@ -49,6 +50,9 @@ class Keyed(Beside):
         time after its last row or timer. With either, rows wait until the watermark is behind them,
         and are worked on in the order of their times, timers before rows; those before the
         watermark are late (`late()`). A function of which nobody wants rows need not yield.
+
+        asides: other outputs by name, each with its columns as in `output`: `yield hr.aside(name,
+        ...)` gives a row to the stream `aside(name)` of the result.
 
         >>> from headrace.stream import example
         >>> def running(state, price):
@@ -85,23 +89,37 @@ class Keyed(Beside):
                     on_error,
                     columns,
                     name,
+                    asides,
                 )
             )
-        made = build_functions.process(
-            self._node, plain(function), state, output, check_function, columns, name
-        )
-        return self._made(tolerating(made, on_error))
+        given = plain(function), state, output, check_function, columns, name, asides, on_error
+        return self._made(build_functions.process(self._node, *given))
 
     def limit(self, rows: int, *, name: str | None = None) -> Stream:
         """The first `rows` rows, in their order; of several channels, any so many of them.
 
-        What comes behind them is read and left out: where a source never ends, the job does not.
+        Where all rows of the sources go through limits, a job ends when these have given theirs, as
+        if the sources had ended. On Spark, what comes behind them is read and left out.
 
         >>> from headrace.stream import example
         >>> example(user=str).limit(100)
         Stream(user: string)
         """
         return self._made(build_chosen.limit(self._node, rows, check_function, name))
+
+    def rebalance(self, width: int | None = None, *, name: str | None = None) -> Stream:
+        """The same rows, shared anew by what follows: for a few rows that become many, or take
+        long, and lie together.
+
+        On a node, all workers, or at most `width`, then run each operator without state, and rows
+        stay in order; on Spark rows go in turns to all shards, or to so many, and come behind them
+        in any order. `explain()` shows both.
+
+        >>> from headrace.stream import example
+        >>> example(folder=str).rebalance(4)
+        Stream(folder: string)
+        """
+        return self._made(rebalance(self._node, width, name))
 
     def dedup(self, *columns: str, within: Length | None = None, name: str | None = None) -> Stream:
         """The first row of those that are equal in these columns, or else in the key.
@@ -129,5 +147,5 @@ class Keyed(Beside):
         >>> example(user=str, price=float).key_by("user").running(n=count(), spent=sum_("price"))
         Stream(user: string, price: float64, n: int64, spent: float64; key user)
         """
-        given = named_aggregates({**(aggregates or {}), **made}, Place("running", name))
+        given = named_aggregates(aggregates, made, Place("running", name))
         return self._made(build_keyed.running(self._node, given, check_function, name))

@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from .connect.collect import CollectSink
 from .connect.console import ConsoleSink, cell_text
-from .connect.files import FileSource
+from .connect.file_source import FileSource
 from .connect.memory import MemorySource
 from .connect.numbered import NumberedSource
 from .connect.piece import PieceSource
 from .plan.checks import Place
 from .plan.connector import is_replayable
-from .plan.nodes import Node, Sink, Source, transform, walk
+from .plan.graph import transform, walk
+from .plan.nodes import Node, Sink, Source
 from .plan.planner import plan
 from .plan.schema import Schema
 from .thread import ThreadRun

@@ -9,7 +9,9 @@ headrace.options.OptionError: workers=2: engine="thread" does not know this opti
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from math import isfinite
 from typing import Any, NamedTuple
@@ -17,13 +19,15 @@ from typing import Any, NamedTuple
 from .control import ControlError, Policy, as_policy
 from .control.policies import POLICIES, make_policy
 from .plan.durations import parse_duration
-from .plan.errors import HeadraceError
+from .plan.errors import HeadraceError, PipelineError
 from .plan.expression_types import ExpressionError
 from .plan.nodes import NONE, ORDERINGS, PARTITIONINGS, Sink
 from .plan.planner import Plan
-from .plan.rewrites.orders import ALL, promised, said_order
+from .plan.rewrites.orders import ALL, promised, said_order, states_out_of_order
+from .plan.site import caller_site
 
 AUTO = "auto"
+_LOADING = ContextVar("does a command load a file?", default=False)
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)b?|b)?", re.IGNORECASE)
 ENGINES = ("spark", "node", "thread")
 _FIX = f"a function of features, a headrace.control.Policy, or one of: {', '.join(POLICIES)}"
@@ -114,12 +118,36 @@ def check_options(engine: str, **given: Any) -> None:
             )
 
 
+@contextmanager
+def loading() -> Iterator[None]:
+    """While a command loads a file for its outputs, nothing runs: it would run twice.
+
+    >>> with loading():
+    ...     honoured("thread")
+    Traceback (most recent call last):
+    headrace.plan.errors.PipelineError: run: a file that is loaded runs its outputs itself
+    ...
+    """
+    before = _LOADING.set(True)
+    try:
+        yield
+    finally:
+        _LOADING.reset(before)
+
+
 def honoured(engine: str, **given: Any) -> dict[str, Any]:
     """Those of the options that the engine honours, after all were checked.
 
     >>> honoured("node", workers=2, memory=None, idle=None, master=None)
     {'workers': 2, 'memory': None, 'idle': None}
     """
+    if _LOADING.get():
+        raise PipelineError(
+            "a file that is loaded runs its outputs itself",
+            operator="run",
+            site=caller_site(),
+            fix='put this under `if __name__ == "__main__":`, or run the file with Python itself',
+        )
     check_options(engine, **given)
     return {name: value for name, value in given.items() if engine in OPTIONS[name].engines}
 
@@ -222,7 +250,14 @@ def chosen_ordering(ordering: Any) -> str:
 
 
 def check_spark_orders(plan: Plan) -> None:
-    """An order that was asked for, and that Spark does not give, is an OptionError."""
+    """An order that was asked for, or that state needs, and that Spark does not give, is an
+    OptionError."""
+    for node, before in states_out_of_order(plan.optimized):
+        raise OptionError(
+            f"{node.written} at {node.site!r} needs the order of rows, which on Spark is lost by "
+            f"rebalance at {before.site!r}\n"
+            '  fix: call rebalance behind it, or use engine="node"'
+        )
     given = plan.orders_on_spark()
     for sink in plan.optimized:
         if isinstance(sink, Sink) and sink.ordering and sink.ordering != NONE:
@@ -292,7 +327,7 @@ def chosen_policy(
       fix: a function of features, a headrace.control.Policy, or one of: round_robin, fcfs, \
 min_latency, min_cost, highest_rate, chain, latency_optimized, queue_size_throttling, \
 last_in_pipeline, estimated_time, current_throughput, least_recently_used, user_priority, \
-multi_class
+multi_class, weighted_classes, earliest_deadline
     """
     if policy is None:
         return None

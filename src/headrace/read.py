@@ -19,6 +19,7 @@ from .plan.located import stands_at
 from .stream import Stream
 
 if TYPE_CHECKING:
+    from .connect.avro import Avro
     from .connect.clock import Clock
     from .connect.files import Format
     from .connect.kafka_decode import Decoder
@@ -405,7 +406,7 @@ def kafka(
     topic: str,
     *,
     schema: Any = None,
-    format: str | Decoder = "json",
+    format: str | Decoder | Avro = "json",
     start: Any = "earliest",
     stop: Any = None,
     on_error: str = "fail",
@@ -415,9 +416,10 @@ def kafka(
 ) -> Stream:
     """Messages of a Kafka topic: JSON objects with the columns of `schema`.
 
-    `format="raw"` gives key, value, timestamp, partition and offset; a function as `format` gets
-    the values of a batch of messages as a list of bytes, and gives a record batch with a row each.
-    `start` is "earliest", "latest", a datetime, or a dict of partitions and offsets; so is `stop`,
+    `format="raw"` gives key, value, timestamp, partition and offset; `format=hr.Avro(registry)` is
+    Avro, with its schemas in a registry; a function as `format` gets the values of a batch of
+    messages as a list of bytes, and gives a record batch with a row each. `start` is "earliest",
+    "latest", a datetime, or a dict of partitions and offsets; so is `stop`,
     without which the stream does not end. A message that cannot be decoded is an error that names
     its offset, or is skipped and counted with `on_error="skip"`. `metadata` names more columns, by
     "key", "timestamp", "partition", "offset" and "header:<name>". `options` are those of
@@ -448,13 +450,15 @@ def kafka(
 
 
 def spark(frame: Any, *, schema: Any = None, name: str | None = None) -> Stream:
-    """Rows of a Spark DataFrame, batch or streaming: `read.spark(spark.table("views"))`.
+    """Rows of a Spark DataFrame, batch or streaming.
 
-    On Spark its partitions are read in place, in the session they belong to; other engines collect
-    a batch DataFrame and refuse a streaming one. Without `schema`, all columns are read but those
-    of types that headrace lacks, and a column is nullable if the DataFrame says so; with it, only
-    the columns that it names. Rows of a DataFrame have no order: a watermark moves from one
-    micro-batch to the next, and no row is late for another one of its batch.
+    On Spark its partitions are read in place, in their session; other engines collect a batch
+    DataFrame and refuse a streaming one. Without `schema`, all columns of types that headrace has
+    are read, nullable if the DataFrame says so; with it, only those that it names. Rows have no
+    order: a watermark moves behind each micro-batch, and no row is late for another one of its own.
+
+    >>> spark(session.range(3))  # doctest: +SKIP
+    Stream(id: int64)
     """
     from .connect.spark_frame import SparkFrame
 

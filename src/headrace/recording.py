@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from .plan.checks import Place
 from .plan.errors import DataError
+from .plan.graph import transform
 from .plan.located import stands_at
-from .plan.nodes import Node, Source, transform
+from .plan.nodes import Node, Source
 from .write import Output
 
 if TYPE_CHECKING:
@@ -61,6 +62,17 @@ def replay(
     `speed` is 1 for the pace of the recording, 10 for ten times as fast, None for no pace. The
     pipeline behind the sources may be another one; its sources must be those of before. Results
     are the same, since they follow from the rows of each channel, and not from when they come.
+
+    >>> import tempfile
+    >>> from headrace import read, run
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> rows = read.memory({"n": [1, 2]})
+    >>> _ = run(*record(f"{folder.name}/monday", rows.write.null()), engine="thread")
+    >>> other = read.memory({"n": [0]}).write.collect()
+    >>> _ = run(*replay(f"{folder.name}/monday", other, speed=None), engine="thread")
+    >>> other.result().to_pydict()
+    {'n': [1, 2]}
+    >>> folder.cleanup()
     """
     from .connect.recording import Beginning, RecordedSource
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,14 +15,14 @@ from typing import Any
 from .job import engine_named, explain
 from .job import run as run_job
 from .observe.progress import live
-from .options import OPTIONS
+from .options import OPTIONS, loading
 from .plan.errors import HeadraceError
 from .spark.shipment import FILE_MODULE
 from .write import Output
 
 
 class NothingToRun(HeadraceError):
-    """A file without outputs, or that is not there."""
+    """A file without outputs, with a mistake of Python, or that is not there."""
 
 
 def outputs_in(path: Path) -> list[Output]:
@@ -41,15 +43,30 @@ def outputs_in(path: Path) -> list[Output]:
 
 def _loaded(path: Path) -> ModuleType:
     """The file as a module, whose functions travel to Spark's workers by value."""
-    from pyspark import cloudpickle
-
     sys.path.insert(0, str(path.absolute().parent))  # as Python itself does
     spec = importlib.util.spec_from_file_location(FILE_MODULE, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[FILE_MODULE] = importlib.util.module_from_spec(spec)
-    cloudpickle.register_pickle_by_value(module)
-    spec.loader.exec_module(module)
+    with suppress(ImportError):  # without PySpark nothing travels
+        from pyspark import cloudpickle
+
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        with loading():
+            spec.loader.exec_module(module)
+    except HeadraceError:
+        raise
+    except Exception as error:
+        raise NothingToRun(f"{path} fails\n{_said_in(path, error)}") from error
     return module
+
+
+def _said_in(path: Path, error: Exception) -> str:
+    """An error as Python shows it, from the lines of a file on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != str(path):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(error.with_traceback(trace))).rstrip()
 
 
 def run(options: argparse.Namespace) -> int:
@@ -72,13 +89,22 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def graph(file: Path, svg: Path | None) -> int:
-    """Draw the pipeline of a file: as Mermaid text, or into an SVG file."""
+def graph(file: Path | None, svg: Path | None) -> int:
+    """Draw the pipeline of a file, or of the jobs that run: Mermaid text, or into an SVG file."""
     from .observe.graph import Graph
+    from .observe.notice import running
+    from .observe.top import NOBODY
 
-    drawn = Graph.of([output.node for output in outputs_in(file)])
-    if svg is None:
-        print(drawn)
+    if file is not None:
+        drawn = [Graph.of([output.node for output in outputs_in(file)])]
     else:
-        svg.write_text(drawn.svg, encoding="utf-8")
+        told = [each["graph"] for _, each in running() if "graph" in each]
+        drawn = [Graph.told(each["labels"], each["edges"]) for each in told]
+    if not drawn:
+        print(f"{NOBODY}; headrace graph FILE draws a pipeline", file=sys.stderr)
+        return 1
+    if svg is None:
+        print(*drawn, sep="\n\n")
+    else:
+        svg.write_text(drawn[0].svg, encoding="utf-8")
     return 0

@@ -27,6 +27,7 @@ from .control.simulator import (
     Profile,
     Result,
     Simulation,
+    Steered,
     chains,
     machine_named,
     mesh,
@@ -111,6 +112,8 @@ def _scheduler(options: argparse.Namespace, name: str, workers: int) -> Any:
     policy = replace(policy, period=period, batch=batch)
     if options.scheduler == "priority":
         return PriorityQueue(policy, workers)
+    if options.scheduler == "steered":
+        return Steered(policy, workers)
     return Assigned(policy, workers, seed=options.seed)
 
 

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .expr import Agg, Expr, named_nodes, plain
 from .expr.functions import check_function
 from .expr.samples import is_sampled
+from .expr.values import no_condition
 from .habits import STREAM, unknown
 from .keyed import Keyed, OnError, Output
 from .plan import build, build_functions, build_keyed
 from .plan.build_errors import tolerating
+from .plan.build_partition import ByFunction, ByRange
 from .plan.checks import Place
 from .plan.expressions import Column, Expression
 from .plan.nodes import Node, Sink
@@ -36,6 +38,8 @@ from .windowed import WindowedStream
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from .connect.clock import Clock
+    from .plan.connector import Source
     from .write import Writer
 
 
@@ -96,12 +100,24 @@ class Stream(Keyed, Unfolded):
             "a stream has no rows until it runs", "write it somewhere, then hr.run(...)"
         )
 
+    def __getitem__(self, column: Any) -> NoReturn:
+        raise Place("stream", None).error(
+            f"nothing is taken out of a stream by [{column!r}]",
+            'use col("n") in expressions, stream.select("n", "m") for some of the columns',
+        )
+
     def __getattr__(self, name: str) -> NoReturn:
-        raise unknown("a stream", name, STREAM, dir(type(self)))
+        hidden = name.startswith("_")  # asked by Python itself, maybe of one without a node
+        columns = {} if hidden else {n: f"the column is col({n!r})" for n in self.schema.names}
+        raise unknown("a stream", name, columns | STREAM, dir(type(self)))
 
     @property
     def write(self) -> Writer:
-        """Where the rows can go: `stream.write.parquet(...)` and others."""
+        """Where the rows can go: `stream.write.parquet(...)` and others.
+
+        >>> example(a=int).write.collect()
+        Output(collect)
+        """
         from .write import Writer
 
         return Writer(self)
@@ -129,6 +145,10 @@ class Stream(Keyed, Unfolded):
         A streaming query that is to go on after a restart needs a folder of ours as `checkpoint`,
         besides its own `checkpointLocation`. `session`, `shards` and `batch_rows` are those of
         `hr.run`.
+
+        >>> example(a=int).to_spark(session=spark).printSchema()  # doctest: +SKIP
+        root
+         |-- a: long (nullable = false)
         """
         from .spark.outgoing import frame_of
 
@@ -159,9 +179,7 @@ class Stream(Keyed, Unfolded):
         Stream(a: int64)
         """
         if not isinstance(condition, Expr):
-            raise Place("filter", name).error(
-                f"{condition!r} is not a condition on columns", "use e.g. col('price') > 1"
-            )
+            raise no_condition(condition, Place("filter", name))
         made = build.filter(self._node, condition.node, check_function, name)
         return Stream(tolerating(made, on_error))
 
@@ -225,7 +243,8 @@ class Stream(Keyed, Unfolded):
         >>> example(a=int).with_columns(b=col("a") + 1)
         Stream(a: int64, b: int64)
         """
-        named = named_nodes({**(columns or {}), **made}, Place("with_columns", name))
+        place = Place("with_columns", name)
+        named = named_nodes(place.by_name(columns, made, 'total=col("price") * 2'), place)
         new = build.with_columns(self._node, named, check_function, name)
         return Stream(tolerating(new, on_error))
 
@@ -245,7 +264,8 @@ class Stream(Keyed, Unfolded):
         >>> example(a=int, b=str).rename({"a": "n"}, b="text")
         Stream(n: int64, text: string)
         """
-        return Stream(build.rename(self._node, {**(columns or {}), **new}, name))
+        given = Place("rename", name).by_name(columns, new, 'old="new"')
+        return Stream(build.rename(self._node, given, name))
 
     # ------------------------------------------------------------ user functions
 
@@ -280,10 +300,14 @@ class Stream(Keyed, Unfolded):
         output: Output,
         columns: Sequence[str] | None = None,
         carry: str | Sequence[str] = (),
+        asides: Mapping[str, Output] | None = None,
         on_error: OnError = "fail",
         name: str | None = None,
     ) -> Stream:
         """Zero or more rows for each row: what a compiled generator yields.
+
+        asides: other outputs by name, each with its columns as in `output`: `yield hr.aside(name,
+        ...)` gives a row to the stream `aside(name)` of the result.
 
         >>> def countdown(n):
         ...     while n > 0:
@@ -292,10 +316,8 @@ class Stream(Keyed, Unfolded):
         >>> example(n=int, user=str).flat_map(countdown, output="left", carry="user")
         Stream(user: string, left: int64)
         """
-        made = build_functions.flat_map(
-            self._node, plain(function), output, check_function, columns, carry, name
-        )
-        return Stream(tolerating(made, on_error))
+        given = plain(function), output, check_function, columns, carry, name, asides, on_error
+        return Stream(build_functions.flat_map(self._node, *given))
 
     def map_batches(
         self,
@@ -356,13 +378,19 @@ class Stream(Keyed, Unfolded):
 
     # ------------------------------------------------------------ keys and time
 
-    def key_by(self, *columns: str, name: str | None = None) -> Stream:
+    def key_by(
+        self, *columns: str, partition: ByRange | ByFunction | None = None, name: str | None = None
+    ) -> Stream:
         """Declare the key: rows with equal values in these columns belong together.
+
+        partition: which keys have their state and their worker in common, `hr.by_range(...)` or
+        `hr.by_function(...)`; without it, their hash says it. No result depends on it.
 
         >>> example(user=str, n=int).key_by("user")
         Stream(user: string, n: int64; key user)
         """
-        return Stream(build_keyed.key_by(self._node, columns, name))
+        made = build_keyed.key_by(self._node, columns, check_function, partition, name)
+        return Stream(made)
 
     def with_ordering(self, ordering: str, *, name: str | None = None) -> Stream:
         """The order in which sinks behind it see rows: as one worker gives them ("total"), those of
@@ -389,6 +417,29 @@ class Stream(Keyed, Unfolded):
         Stream(at: timestamp; time at)
         """
         return Stream(build_keyed.with_watermark(self._node, column, bound, latest, name))
+
+    def with_arrival_time(
+        self,
+        column: str = "arrived",
+        *,
+        every: Length = "1s",
+        clock: Clock | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Processing time: a new column with the time at which rows were read is the event time.
+
+        So windows, joins and timers go by the clock of who reads. Call it right behind `read`. No
+        row is late. Where nothing comes, time goes on `every` so often. `clock` is for tests.
+
+        >>> example(user=str).with_arrival_time()
+        Stream(user: string, arrived: timestamp; time arrived)
+        """
+        from .connect.arrival import ArrivalSource
+
+        def make(source: Source, every: int) -> Source:
+            return ArrivalSource(source, column, every, clock)
+
+        return Stream(build_keyed.with_arrival_time(self._node, column, every, make, name))
 
     def window(self, window: Windows | Counting, *, name: str | None = None) -> WindowedStream:
         """Rows by window of their event time (and by key, if there is one): then call `agg`.
@@ -422,5 +473,5 @@ class Stream(Keyed, Unfolded):
         >>> example(user=str, price=float).key_by("user").agg(n=count(), spent=sum_("price"))
         Stream(user: string, n: int64, spent: float64; key user)
         """
-        given = {**(aggregates or {}), **made}
+        given = Place("agg", name).by_name(aggregates, made, 'total=hr.sum("price")')
         return WindowedStream(self, Everything(), name).agg(given, reproducible=reproducible)

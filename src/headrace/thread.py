@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from .connect.delivery import Delivery
 from .plan.connector import Reader
+from .plan.hints import open_source
 from .plan.nodes import Sink, Source
 from .plan.planner import Plan
 from .stage.blocks.arrow import as_arrow
+from .stage.enough import Enough
 from .stage.stage import Stage
 from .stage.task import MAIN, SIDE
-from .stage.units import sampling_of
+from .stage.units import KernelUnit, sampling_of
 
 if TYPE_CHECKING:
     from .control.simulator.measured import Measured
@@ -31,6 +33,8 @@ class ThreadRun:
 
     def __init__(self, plan: Plan, capacity: int, compiled: bool) -> None:
         self._stage = Stage(plan.whole, capacity=capacity, compiled=compiled)
+        self._enough = Enough(plan.optimized)
+        self._enough.watch(u.kernel for u in self._stage.units if isinstance(u, KernelUnit))
         self.sources = [n for n in plan.whole.inputs if isinstance(n, Source)]
         self.sinks = {n.name: n for n in plan.whole.roots if isinstance(n, Sink)}
         self._delivery = Delivery(self.sinks)
@@ -49,6 +53,9 @@ class ThreadRun:
             while self._channels and not turn():
                 for channel in list(self._channels):
                     self._read(channel, turn)
+                if self._enough.reached():
+                    for channel in list(self._channels):
+                        self._end(channel)
                 self._delivery.commit_if_due()
             self._drain()
             self._delivery.commit()
@@ -96,11 +103,10 @@ class ThreadRun:
     def _open(self) -> None:
         self._delivery.open()
         for node in self.sources:
-            names = list(node.given.names)
             channels = list(node.connector.channels())
             self._stage.declare(node.name, *channels)
             for channel in channels:
-                reader = node.connector.open(channel, None, None, names, node.predicate)
+                reader = open_source(node, channel)
                 self._channels.append((node, channel, reader))
 
     def _read(self, entry: tuple[Source, str, Reader], turn: Callable[[], bool]) -> None:
@@ -108,11 +114,18 @@ class ThreadRun:
         batch = reader.poll(POLL_ROWS, POLL_SECONDS / len(self._channels))
         if batch.rows is not None and batch.rows.num_rows:
             self._work_on(node.name, batch.rows, channel, turn)
+        elif batch.reached is not None and node.clock is not None:
+            self._stage.advance(node.name, batch.reached - node.clock.bound, channel)
         if batch.ended:
-            self._stage.end(node.name, channel)
-            self._channels.remove(entry)
-            reader.close()
+            self._end(entry)
         self._drain()
+
+    def _end(self, entry: tuple[Source, str, Reader]) -> None:
+        """The rows of a channel are over."""
+        node, channel, reader = entry
+        self._stage.end(node.name, channel)
+        self._channels.remove(entry)
+        reader.close()
 
     def _work_on(
         self, name: str, rows: pa.RecordBatch, channel: str, turn: Callable[[], bool]
@@ -130,6 +143,8 @@ class ThreadRun:
             elif took < STEP_SECONDS / 2:
                 self._rows = min(2 * self._rows, POLL_ROWS)
             start += some.num_rows
+            if self._enough.reached():
+                return
             if start < rows.num_rows:
                 turn()
 

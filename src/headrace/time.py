@@ -27,7 +27,7 @@ from .plan.site import caller_site
 from .plan.windows.base import Window
 from .plan.windows.calendar import Calendar
 from .plan.windows.counting import Counting
-from .plan.windows.kept import Kept
+from .plan.windows.repeated import Repeated
 from .plan.windows.session import Session
 from .plan.windows.sliding import Sliding
 from .plan.windows.tumbling import Tumbling
@@ -105,37 +105,51 @@ def _by_length(name: str, make: Callable[..., Window], unnamed: str = "", **give
 
 
 def tumbling(
-    size: Length, offset: Length = 0, *, zone: str | None = None, lateness: Length | None = None
+    size: Length,
+    offset: Length = 0,
+    *,
+    zone: str | None = None,
+    early: Length | Counting | None = None,
+    lateness: Length | None = None,
 ) -> Windows:
     """Windows [k * size + offset, (k + 1) * size + offset) for every whole number k.
 
     Of weeks (from Monday), months, quarters and years, "1w", "1mo", "1q" and "1y", and of days in
     a time zone, the windows are those of the calendar.
 
+    early: results before the end of a window, every so much event time from its start on, for the
+    keys that had rows since the last one; or, `counting(n)`, every n rows of a key, with the row.
+    They have all rows of the window so far, and `window_early` marks them.
+
     lateness: a window is kept for so much longer than until its end. Rows that come in between are
-    not late, and it is given out once more, for the keys that had some, with all its rows. Results
-    say when they were given out, `window_given`, and whether they are such, `window_updated`.
+    not late, and it is given out once more, for the keys that had some, with all its rows.
+    `window_updated` marks such results.
+
+    Where either goes by time, results say when they were given out, `window_given`.
 
     >>> tumbling("1h"), tumbling(100), tumbling("10s", offset="2s")
     (tumbling('1h'), tumbling(100), tumbling('10s', offset='2s'))
     >>> tumbling("1d", zone="Europe/Berlin")
     tumbling('1d', zone='Europe/Berlin')
-    >>> tumbling("10s", lateness="1m")
-    tumbling('10s', lateness='1m')
+    >>> tumbling("10s", lateness="1m"), tumbling("1h", early="5m")
+    (tumbling('10s', lateness='1m'), tumbling('1h', early='5m'))
+    >>> tumbling("1h", early=counting(100))
+    tumbling('1h', early=counting(100))
     """
-    by_calendar = isinstance(size, str) and _CALENDAR.fullmatch(size) is not None
-    if lateness is not None and (zone is not None or by_calendar):
+    by_calendar = zone is not None or (isinstance(size, str) and _CALENDAR.fullmatch(size))
+    if lateness is not None and by_calendar:
         raise PipelineError(
             f"tumbling({size!r}, lateness={lateness!r}): windows of the calendar are not kept",
             site=caller_site(),
             fix="give a size in days or less and no zone, or a larger bound of with_watermark",
         )
-    if zone is None and not by_calendar:
+    repeated = {"early": early, "lateness": lateness}
+    more = {name: value for name, value in repeated.items() if value is not None}
+    whole: Callable[..., Tumbling | Calendar] = Calendar.of if by_calendar else Tumbling.of
+    of = functools.partial(Repeated.of, whole=whole) if more else whole
+    if not by_calendar:
         shifted = {} if offset == 0 else {"offset": offset}
-        if lateness is not None:
-            kept = {"size": size, **shifted, "lateness": lateness}
-            return _by_length("tumbling", Kept.of, "size", **kept)
-        return _by_length("tumbling", Tumbling.of, "size", size=size, **shifted)
+        return _by_length("tumbling", of, "size", size=size, **shifted, **more)
     if not isinstance(size, str) or offset != 0:
         raise PipelineError(
             f"tumbling({size!r}, offset={offset!r}): windows of the calendar have no offset",
@@ -147,7 +161,7 @@ def tumbling(
         parse_every(size)
     except ExpressionError as error:
         raise PipelineError(error.what, site=caller_site(), fix=error.fix) from None
-    return _windows("tumbling", Calendar.of, "every", every=size, **named)
+    return _windows("tumbling", of, "every", every=size, **named, **more)
 
 
 def sliding(size: Length, every: Length, offset: Length = 0) -> Windows:

@@ -55,7 +55,7 @@ class WindowedStream:
         Schema(user: string, window_start: int64, n: int64, last: int64)
         """
         name = self._name if name is None else name
-        found = named_aggregates({**(aggregates or {}), **made}, Place("agg", name))
+        found = named_aggregates(aggregates, made, Place("agg", name))
         rows, window = self._stream.node, self._window
         if isinstance(window, Counting):
             counted = build_keyed.counted(rows, window.rows, found, check_function, name)
@@ -65,13 +65,16 @@ class WindowedStream:
         )
 
 
-def named_aggregates(given: Mapping[str, Any], place: Place) -> list[tuple[str, Aggregate]]:
+def named_aggregates(
+    aggregates: Mapping[str, Any] | None, made: Mapping[str, Any], place: Place
+) -> list[tuple[str, Aggregate]]:
     """Aggregates as a user gave them, by the names of their results.
 
     >>> from headrace.expr import count
-    >>> [name for name, _ in named_aggregates({"n": count()}, Place("agg", None))]
+    >>> [name for name, _ in named_aggregates(None, {"n": count()}, Place("agg", None))]
     ['n']
     """
+    given = place.by_name(aggregates, made, 'total=hr.sum("price")')
     for column, aggregate in given.items():
         if not isinstance(aggregate, Agg):
             raise place.error(

@@ -25,6 +25,7 @@ from .plan.located import stands_at
 from .plan.nodes import Sink as SinkNode
 
 if TYPE_CHECKING:
+    from .connect.avro import Avro
     from .connect.collect import CollectSink
     from .connect.kafka_encode import Encoder
     from .connect.null import NullSink
@@ -247,7 +248,7 @@ class Writer:
         servers: str | Iterable[str],
         topic: str,
         *,
-        format: str | Encoder = "json",
+        format: str | Encoder | Avro = "json",
         key: str | None = None,
         transaction: str | None = None,
         name: str | None = None,
@@ -255,10 +256,11 @@ class Writer:
     ) -> Output:
         """Into a Kafka topic, a message for each row, at least once.
 
-        `format` is "json", "raw" (the column `value` as it is), or a function of a record batch
-        that gives a list of bytes; `key` names the column of the messages' keys. `transaction` is
-        a name that this job alone has, also after a restart: each batch is then one transaction,
-        which readers of committed messages see whole, exactly once. `options` are those of
+        `format` is "json", "raw" (the column `value` as it is), `hr.Avro(registry)`, whose
+        registry gets the schema, or a function of a record batch that gives a list of bytes; `key`
+        names the column of the messages' keys. `transaction` is a name that this job alone has,
+        also after a restart: each batch is then one transaction, which readers of committed
+        messages see whole, exactly once. `options` are those of
         librdkafka; their values are never shown.
 
         >>> from headrace import read

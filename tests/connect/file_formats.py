@@ -9,7 +9,7 @@ from headrace.connect.arrow_files import ArrowFormat, ArrowSource
 from headrace.connect.csv_files import CsvFormat, CsvSource
 from headrace.connect.csv_records import Dialect
 from headrace.connect.csv_sink import CsvWriter
-from headrace.connect.files import FileSource
+from headrace.connect.file_source import FileSource
 from headrace.connect.json_lines import JsonFormat, JsonSource
 from headrace.connect.kafka_encode import json_texts
 from headrace.connect.parquet_format import ParquetFormat
@@ -33,7 +33,7 @@ def write_json(path, table, size):
 
 def write_csv(path, table, size):
     writer = CsvWriter(path, Schema.of(table.schema), Dialect())
-    writer.write_table(table)
+    writer.add(writer.encoded(table))
     writer.close()
 
 

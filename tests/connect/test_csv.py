@@ -84,6 +84,12 @@ def test_texts_that_are_not_utf8(tmp_path):
     assert source(tmp_path, b"n,t\n1,x\n2,\xff\n", {"n": int}).table().num_rows == 2
 
 
+def test_a_file_without_anything_names_no_columns(tmp_path):
+    (tmp_path / "a.csv").touch()
+    with pytest.raises(hr.PipelineError, match=r"a.csv has nothing that names columns; give sch"):
+        hr.read.csv(tmp_path / "a.csv")
+
+
 def test_headers_that_do_not_fit(tmp_path):
     with pytest.raises(DataError, match=r"a.csv has no column 'm' \(int64\)"):
         source(tmp_path, "n,t\n1,a\n", {"m": int}).table()
@@ -262,7 +268,7 @@ def test_what_is_written_is_read_back(tmp_path_factory, made, size):
     schema, table = made
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     writer = CsvWriter(path, schema, Dialect())
-    writer.write_table(table)
+    writer.add(writer.encoded(table))
     writer.close()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_format, "CHUNK_BYTES", size)

@@ -1,12 +1,16 @@
 """Files that are damaged, crafted or strange: a DataError that names them, never a crash."""
 
+import codecs
+import importlib
 import io
 import os
 import struct
 import subprocess
 import sys
+import zipfile
 
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -124,6 +128,55 @@ def test_only_regular_files_are_read(tmp_path, kind):
         kind.source(tmp_path / kind.file(1), schema=source.schema())
     with pytest.raises(DataError, match="is not a regular file"):
         kind.form().open(tmp_path / kind.file(1), kind.file(1))
+
+
+def packed(kind):
+    """A file of three numbers that is no text, whatever its name says."""
+    text = b"n\n1\n2\n3\n"
+    if kind in ("gzip", "bz2", "lzma"):
+        return importlib.import_module(kind).compress(text)
+    if kind in ("utf-16", "utf-16-be"):
+        return codecs.BOM_UTF16_BE * kind.endswith("be") + text.decode().encode(kind)
+    file = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("a.csv", text)
+    elif kind == "parquet":
+        pq.write_table(pa.table({"n": [1, 2, 3]}), file)
+    elif kind == "arrow":
+        pa.feather.write_feather(pa.table({"n": [1, 2, 3]}), file)
+    else:
+        file.write(pa.compress(text, kind, asbytes=True))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("gzip", "compressed by gzip; unpack it"),
+        ("bz2", "compressed by bzip2"),
+        ("lzma", "compressed by xz"),
+        ("zstd", "compressed by Zstandard"),
+        ("zip", "an archive"),
+        ("parquet", "a Parquet file: read.parquet"),
+        ("arrow", "an Arrow file: read.arrow"),
+        ("utf-16", "in UTF-16"),
+        ("utf-16-be", "in UTF-16"),
+    ],
+)
+def test_files_that_are_no_text(tmp_path, kind, what):
+    """Not even with on_error="skip": there is no line to leave out."""
+    path = tmp_path / "rows.csv"
+    path.write_bytes(packed(kind))
+    said = rf"rows.csv is {what}"
+    with pytest.raises(hr.PipelineError, match=said):
+        hr.read.csv(path)
+    for read in (hr.read.csv, hr.read.json):
+        rows = read(path, schema={"n": int}, on_error="skip")
+        with pytest.raises(DataError, match=said):
+            hr.run(rows.write.null(), engine="thread", compiled=False)
+    with pytest.raises(DataError, match=said):
+        hr.run(hr.read.text(path).write.null(), engine="thread", compiled=False)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.node.endless import await_that
 
 import headrace as hr
 from headrace.connect import staging
@@ -70,7 +71,10 @@ def test_a_bad_row_of_an_iterable():
 
 def test_a_full_disk(tmp_path, monkeypatch):
     class Full:
-        def write_table(self, table):
+        def encoded(self, rows):
+            return rows
+
+        def add(self, encoded):
             raise OSError(errno.ENOSPC, "whatever the library says")
 
         def close(self):
@@ -92,7 +96,9 @@ LIMITED = """
 import resource, signal, sys
 import headrace as hr
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-numbers = hr.read.index(2_000_000).write.parquet(sys.argv[1], compression="none")
+numbers = hr.read.index(2_000_000).select(root=hr.col("index").sqrt()).write.parquet(
+    sys.argv[1], compression="none"
+)
 import headrace.job, headrace.thread, pyarrow.parquet
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
@@ -234,8 +240,11 @@ def test_rows_that_wait_to_be_written_are_bounded_by_bytes(tmp_path, monkeypatch
     written, sink = [], ParquetSink(tmp_path)
 
     class Spy:
-        def write_table(self, table):
-            written.append(table.num_rows)
+        def encoded(self, rows):
+            return rows
+
+        def add(self, encoded):
+            written.append(encoded.num_rows)
 
         def close(self):
             pass
@@ -244,4 +253,5 @@ def test_rows_that_wait_to_be_written_are_bounded_by_bytes(tmp_path, monkeypatch
     sink.open(Schema.of({"s": str}))
     for _ in range(4):
         sink.write(pa.record_batch({"s": ["x" * 600]}), "7", "first")
+    await_that(lambda: sum(written) == 4)  # a thread writes them
     assert written == [2, 2]

@@ -12,7 +12,7 @@ from tests.connect.data import read_all, tables
 
 import headrace as hr
 from headrace import col
-from headrace.connect import files, parquet_format
+from headrace.connect import files
 from headrace.connect.parquet import ParquetSource
 from headrace.connect.parquet_format import ParquetRows
 from headrace.plan.connector import Source, Statistics, is_replayable
@@ -289,17 +289,6 @@ def test_it_travels(tmp_path):
     assert numbers(pickle.loads(pickle.dumps(write(tmp_path, [1, 2])))) == [1, 2]
 
 
-def test_columns_are_decoded_on_several_cores(tmp_path):
-    given = pa.table({name: list(range(1000)) for name in "abcd"})
-    source, before = write(tmp_path / "rows", given, group=100), pa.cpu_count()
-    parquet_format.decode_on(2)
-    try:
-        assert pa.cpu_count() == 2 and source.table().equals(given)
-    finally:
-        parquet_format.decode_on(1)
-        pa.set_cpu_count(before)
-
-
 def test_who_does_not_wait_gets_the_rows_of_the_next_file(tmp_path, monkeypatch):
     """The end of a small file is not taken for a silence, after which engines would pause."""
     monkeypatch.setattr(files, "GATHER_SECONDS", 60.0)
@@ -317,3 +306,47 @@ def test_large_unsigned_numbers_are_not_taken_for_negative_ones(tmp_path):
     rows = hr.read.parquet(tmp_path)
     for condition in (col("n") > 5, col("m") > hr.lit(5, "uint64")):
         assert rows.filter(condition).head(5).to_pylist() == large.to_pylist()
+
+
+def test_texts_that_repeat_stay_codes(tmp_path):
+    """Where the file has codes of them, in all groups; a filter by one, and any range, work."""
+    few = [None if n % 7 == 0 else f"a text that repeats {n % 3}" for n in range(1000)]
+    many = [f"a text of its own {n}" for n in range(1000)]
+    table = pa.table({"n": range(1000), "few": few, "many": many})
+    source = write(tmp_path / "in", table, group=400)
+    batch = source.open("files").poll(10, 0.0).rows
+    kinds = [str(kind).partition("<")[0] for kind in batch.schema.types]
+    assert kinds == ["int64", "dictionary", "string"]
+    assert source.table().to_pylist() == table.to_pylist()
+    rows, _ = read_all(source.open("files", at(0, 399), at(0, 801), columns=["few"]))
+    assert [row["few"] for row in rows] == few[399:801]
+    stream = hr.read.parquet(tmp_path / "in").filter(col("few") == few[1])
+    output = stream.select(few=col("few"), size=col("few").str.len_chars()).write.collect()
+    hr.run(output, engine="thread", compiled=False)
+    kept = [text for text in few if text == few[1]]
+    assert output.result().to_pylist() == [{"few": text, "size": len(text)} for text in kept]
+    plain = write(tmp_path / "plain", table, use_dictionary=False).open("files").poll(10, 0.0).rows
+    assert plain.schema.field("few").type == pa.string()
+
+
+UNITS = ("s", "ms", "us", "ns")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *((pa.duration(unit), dt.timedelta(seconds=5)) for unit in UNITS),
+        *((pa.time32(unit), dt.time(0, 0, 5)) for unit in ("s", "ms")),
+        *((pa.time64(unit), dt.time(0, 0, 5)) for unit in ("us", "ns")),
+        *((pa.timestamp(unit, "UTC"), dt.datetime(1970, 1, 1, 0, 0, 5)) for unit in UNITS),
+        (pa.date64(), dt.date(1970, 1, 6)),
+    ],
+    ids=str,
+)
+def test_statistics_are_in_the_units_of_the_file(tmp_path, kind, value):
+    """A row is not ruled out because its file counts in other units."""
+    write(tmp_path, pa.table({"n": pa.array([value], kind)}))
+    source = ParquetSource(tmp_path)
+    predicate = Binary("==", Column("n"), to_literal(value))
+    assert len(numbers(source, predicate=predicate)) == 1
+    assert source.maximum("n", "files", None) == to_literal(value).value

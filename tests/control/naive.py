@@ -39,6 +39,7 @@ def features(draw, **fixed):
         "latency_gradient": st.sampled_from([-2.0, -0.5, 0.0, 0.5, 2.0]),
         "workers": st.integers(0, 3).map(float),
         "worker_time": small,
+        "busy_time": small,
         "parallelism": st.integers(1, 3).map(float),
         "rate": small,
         "user_priority": small,

@@ -37,7 +37,8 @@ class World:
         self.draw, self.now = draw, 0.0
         self.admission = Admission(Allowance.fixed(running), policy, patience)
         self.running, self.limit = set(), running
-        self.waiting = {}  # since when, and how often others began while it was overdue
+        self.priority = {}
+        self.waiting = {}  # since when, and how often others took its place while it was overdue
         self.patience = patience
         for _ in range(queries):
             self.enter()
@@ -45,6 +46,7 @@ class World:
     def enter(self):
         priority = self.draw(st.integers(0, 1), label="priority")
         query = self.admission.enter("query", float(priority), self.now)
+        self.priority[query] = priority
         self.admission.ask(query, self.now, pending=self.draw(st.integers(1, 1000)))
         self.waiting[query] = [self.now, 0]
 
@@ -63,12 +65,17 @@ class World:
         for grant in self.admission.grants(self.now):
             self.waiting.pop(grant.query)  # nobody begins who does not wait
             assert grant.rows is None or grant.rows >= 1
-            self.running.add(grant.query)
-            for other in self.waiting.values():
-                if self.now - other[0] >= self.patience:
+            assert self.has_place(grant.query)
+            for query, other in self.waiting.items():
+                if self.now - other[0] >= self.patience and self.has_place(query):
                     other[1] += 1
-        assert len(self.running) <= self.limit
-        assert len(self.running) == min(self.limit, len(self.running) + len(self.waiting))
+            self.running.add(grant.query)
+        assert len(self.running) >= min(self.limit, len(self.running) + len(self.waiting))
+
+    def has_place(self, query):
+        """Those that are less important take none from it."""
+        as_important = [k for k in self.running if self.priority[k] >= self.priority[query]]
+        return len(as_important) < self.limit
 
 
 @given(st.data(), names, st.integers(1, 6), st.integers(1, 3), st.sampled_from([0.0, 1.0, 5.0]))
@@ -130,7 +137,8 @@ def test_what_comes_too_late_changes_nothing():
 
 
 def test_one_of_two_that_begin_is_the_oldest_when_it_has_waited_for_long():
-    admission, (low, high, higher) = admission_of([0, 1, 2], patience=5.0)
+    policy = Policy("later first", lambda features: np.arange(len(features)))
+    admission, (low, high, higher) = admission_of([0, 0, 0], policy=policy, patience=5.0)
     assert asked(admission, 0.0) == [higher]
     began = []
     for now in (6.0, 12.0, 18.0, 24.0):
@@ -169,6 +177,28 @@ def test_every_feature_is_there():
     assert np.isfinite(list(told.values())).all()
 
 
+def test_less_important_queries_hold_nobody_up():
+    admission, (low, _, high, higher) = admission_of([0, 0, 1, 1])
+    admission.ask(low, 0.0)
+    assert [grant.query for grant in admission.grants(0.0)] == [low]
+    assert asked(admission, 1.0) == [high]  # beside it; equals wait for each other
+    admission.done(low, 2.0, rows=1)
+    assert admission.grants(2.0) == []
+    admission.done(high, 3.0, rows=1)
+    assert [grant.query for grant in admission.grants(3.0)] == [higher]
+
+
+def test_equals_take_turns_whatever_their_batches_are():
+    admission, queries = admission_of([0, 0, 0])
+    began, now = [], 0.0
+    for _ in range(30):
+        (query,) = asked(admission, now)
+        began.append(query)
+        now += 10.0 if query == queries[0] else 0.1
+        admission.done(query, now, rows=1)
+    assert [began.count(query) for query in queries] == [10, 10, 10]
+
+
 @pytest.mark.parametrize(
     "answer", [lambda f: [nan] * len(f), lambda f: [1.0], lambda f: 1 / 0, lambda f: [inf] * len(f)]
 )
@@ -176,17 +206,18 @@ def test_a_policy_that_answers_nonsense_is_given_up(answer):
     admission, (_, high) = admission_of([0, 1], policy=Policy("mine", answer))
     with pytest.warns(PolicyWarning, match="policy 'mine': priority: .*\n.*higher priority"):
         assert asked(admission) == [high]
-    assert admission.error is not None and admission.policy.name == "user_priority"
+    assert admission.error is not None and admission.policy.name == "in_turns"
     admission.use(fcfs())
     assert admission.error is None
 
 
 def test_who_is_not_eligible_comes_last_not_never():
-    policy = Policy("picky", lambda f: f.user_priority, eligible=lambda f: f.user_priority < 1)
-    admission, (low, high) = admission_of([0, 1], policy=policy)
-    assert asked(admission) == [low]
-    admission.done(low, 1.0, rows=1)
-    assert [grant.query for grant in admission.grants(1.0)] == [high]
+    last = np.arange(2) == 1
+    policy = Policy("picky", lambda f: last, eligible=lambda f: ~last)
+    admission, (one, other) = admission_of([0, 0], policy=policy)
+    assert asked(admission) == [one]
+    admission.done(one, 1.0, rows=1)
+    assert [grant.query for grant in admission.grants(1.0)] == [other]
 
 
 def test_the_table_says_who_waits_and_why():
@@ -195,7 +226,7 @@ def test_the_table_says_who_waits_and_why():
     lines = admission.standings(2.0)
     assert [line.query for line in lines] == ["query 1", "query 2", "query 0"]
     assert [line.state for line in lines] == ["runs", "waits", "waits"]
-    assert lines[2].why == "2 of 2 by user_priority; 1 may run: query 1"
+    assert lines[2].why == "2 of 2 by in_turns; 1 may run: query 1"
     assert "longer than 5 s" in admission.standings(7.0)[2].why
     assert [line.query for line in admission_of([])[0].standings(0.0)] == []
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from headrace.bench import policies
+from headrace.bench.node import agreement
 from headrace.bench.node import classes as node_classes
 from headrace.bench.node import policies as node_policies
 from headrace.bench.node import steps as node_steps
@@ -78,6 +79,43 @@ def test_steps(capsys, monkeypatch):
     }
 
 
+@pytest.mark.compiled
+def test_the_simulator_beside_the_engine(capsys, monkeypatch):
+    """In the smallest size: all results are right, and both sides are reported; how well they agree
+    is for an idle machine to say."""
+    monkeypatch.setattr(agreement, "WORKLOADS", {"chains": agreement.WORKLOADS["chains"]})
+    monkeypatch.setattr(agreement, "SIMULATED_SECONDS", 0.1)
+    few = dict(list(agreement.POLICIES.items())[:2])
+    monkeypatch.setattr(agreement, "POLICIES", few)
+    assert main(["bench", "policies", "--quick", "--only", "agreement", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    found = said["workloads"]["chains"]
+    assert said["correct"] and set(found["engine_rows_per_s"]) == set(few)
+    for rates in found["simulated_rows_per_s"].values():
+        assert len(rates) == 3 and sum(rates) > 0
+
+
+def test_a_simulated_workload_goes_by_its_profile():
+    """Two workers, one query that is urgent: its rate is that of its costs, the other one waits."""
+    queries = [
+        Profile.of(
+            [
+                Operator("rows", 0.0, parallelism=9),
+                Operator("work", cost, inputs=("rows",), parallelism=9, user_priority=urgent),
+                Operator("sink", 0.0, inputs=("work",), hosted=True),
+            ],
+            measured=True,
+        )
+        for cost, urgent in ((1e-5, 1.0), (2e-5, 0.0))
+    ]
+    both = Profile.together(queries).with_priorities([1, 0])
+    rates = agreement.simulate(both, "user_priority")
+    assert rates[0] == pytest.approx(200_000, rel=0.03) and rates[1] < 1_000
+    turns = agreement.simulate(both, agreement.MEASURED)
+    assert turns[0] * 1e-5 + turns[1] * 2e-5 == pytest.approx(2.0, rel=0.03)
+    assert min(turns) > 20_000
+
+
 def test_results_of_mixed_queries_are_checked():
     data = ysb.make(1000)
     mixed = node_policies.Mixed(data, [None] * 8)
@@ -106,10 +144,13 @@ def test_one_seed_the_same_bytes(capsys):
     first = printed(capsys, "--policy", "all", "--json")
     assert first == printed(capsys, "--policy", "all", "--json")
     lines = [json.loads(line) for line in first.splitlines()]
-    assert len(lines) == 14 and all(line["rows_in"] > 0 for line in lines)
+    assert len(lines) == len(POLICIES) and all(line["rows_in"] > 0 for line in lines)
 
 
-@pytest.mark.parametrize("scheduler", ["priority", "assigned", "free_list", "dedicated", "manual"])
+SCHEDULERS = ["priority", "assigned", "steered", "free_list", "dedicated", "manual"]
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("graph", ["chains", "pipeline", "wide", "mesh"])
 def test_every_scheduler_runs_every_graph(capsys, scheduler, graph):
     (line,) = printed(
@@ -135,8 +176,11 @@ def test_a_gantt_chart(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "gantt.png"
     out = printed(capsys, "--policy", "fcfs", "--policy", "chain", "--plot", str(picture))
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    drawn = picture.read_bytes()
+    assert drawn.startswith(b"\x89PNG")
     assert f"plot: {picture}" in out
+    printed(capsys, "--policy", "fcfs", "--policy", "chain", "--plot", str(picture))
+    assert picture.read_bytes() == drawn
 
 
 @pytest.mark.parametrize(

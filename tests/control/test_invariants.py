@@ -20,6 +20,7 @@ from headrace.control.simulator import (
     PriorityQueue,
     Profile,
     Simulation,
+    Steered,
     chains,
     machine_named,
 )
@@ -137,6 +138,7 @@ MODELS = {
     "free_list": lambda: FreeList(2),
     "priority": lambda: PriorityQueue(POLICIES["latency_optimized"](), 2),
     "assigned": lambda: assigned(fcfs(), 2),
+    "steered": lambda: Steered(fcfs(), 2),
 }
 
 

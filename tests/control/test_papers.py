@@ -22,7 +22,7 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", SCHEDULING, re.S)
 PRINTED = [  # by the programs of the page
     r"200000 rows; policy 'highest_rate', asked every 5 ms at most, in Python\n",
     r"[\d,]+ rows/s, mean latency [\d.]+ ms\n",
-    r"policy 'user_priority', 1 at once; no queries\n",
+    r"policy 'in_turns', 1 at once; no queries\n",
     r"",
 ]
 

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from tests.control import naive
 
 from headrace.control import FEATURES, Features, Graph, Policy, PolicyError, asking, paths
-from headrace.control.policies import POLICIES, latency_optimized, multi_class
+from headrace.control.policies import (
+    POLICIES,
+    latency_optimized,
+    multi_class,
+    weighted_classes,
+)
 from headrace.control.policies.chain import paths as chain_paths
 from headrace.control.policies.chain import slopes
 from headrace.control.policies.current_throughput import effective_rows
@@ -271,6 +276,70 @@ def test_user_priority_and_multi_class(f):
     found = ranked("multi_class", f)
     for a, b in pairwise(found):
         assert key(a) <= (key(b)[0], key(b)[1] + 1e-9)
+
+
+@given(naive.features())
+def test_earliest_deadline(f):
+    due = [head + late for head, late in zip(f.head_time, f.deadline, strict=True)]
+    expected = sorted(range(len(f)), key=lambda i: (due[i], f.head_time[i]))
+    assert ranked("earliest_deadline", f) == expected
+
+
+@given(
+    st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=1, max_size=4),
+    st.lists(st.floats(0.001, 0.01), min_size=1, max_size=5),
+)
+def test_classes_that_always_have_rows_get_work_by_their_weights(weights, costs):
+    """Whoever is ranked first works for a moment: after long, shares are those of the weights."""
+    graph = Graph.of([str(k) for k in range(len(weights))], [], query=range(len(weights)))
+    policy, busy = weighted_classes(dict(enumerate(weights))), [0.0] * len(weights)
+    for moment in range(300):
+        f = Features.given(
+            graph, query_class=range(len(weights)), pending=[1] * len(weights),
+            head_time=[0] * len(weights), busy_time=busy,
+        )  # fmt: skip
+        busy[asking.ranking(policy.priority(f))[0]] += costs[moment % len(costs)]
+    passes = [done / weight for done, weight in zip(busy, weights, strict=True)]
+    assert max(passes) - min(passes) <= 2 * max(costs) / min(weights)
+
+
+def test_a_class_that_was_idle_has_saved_nothing_up():
+    graph, policy = Graph.of("ab", [], query=[7, 8]), weighted_classes({0: 1, 1: 1})
+
+    def first(pending, busy):
+        f = Features.given(
+            graph, query_class=[0, 1], pending=pending, head_time=[0, 0], busy_time=busy
+        )
+        return int(asking.ranking(policy.priority(f))[0])
+
+    for second in range(5):
+        first([1, 0], [float(second), 0.0])  # the second has nothing to do
+    assert first([1, 1], [5.0, 0.0]) == 1  # and is first when it has,
+    assert first([1, 1], [5.0, 1.5]) == 0  # but for no longer than others are
+
+
+def test_queries_that_come_later_have_no_debt():
+    policy = weighted_classes({0: 1, 1: 1})
+    alone = Features.given(
+        Graph.of("a", [], query=[7]), query_class=[0], pending=[1], head_time=[0], busy_time=[100]
+    )
+    policy.priority(alone)
+    both = Features.given(
+        Graph.of("ab", [], query=[7, 8]), query_class=[0, 1], pending=[1, 1], head_time=[0, 0],
+        busy_time=[100.0, 50.0],
+    )  # fmt: skip
+    assert policy.priority(both)[:, 0].tolist() == [0.0, 0.0]
+
+
+def test_what_weights_must_be():
+    for weights in ({}, {0: 0}, {0: -1}, {0: inf}):
+        with pytest.raises(ValueError, match="weighted_classes: weights="):
+            weighted_classes(weights)
+    f = Features.given(
+        Graph.of("a", []), query_class=[2], pending=[1], head_time=[0], busy_time=[0]
+    )
+    with pytest.raises(PolicyError, match="no weight for the class 2; there are: 1"):
+        asking.priorities(weighted_classes({1: 1}), f)
 
 
 @given(naive.features(), st.sampled_from(sorted(POLICIES)))

@@ -23,6 +23,7 @@ from headrace.control.simulator import (
     PriorityQueue,
     Profile,
     Simulation,
+    Steered,
     chains,
     machine_named,
     mesh,
@@ -121,6 +122,7 @@ SCHEDULERS = {
     "free_list": lambda: FreeList(3),
     "priority": lambda: PriorityQueue(POLICIES["round_robin"](), 3),
     "assigned": lambda: Assigned(POLICIES["fcfs"](), 3),
+    "steered": lambda: Steered(POLICIES["fcfs"](), 3),
 }
 
 
@@ -139,6 +141,7 @@ def profiles(draw):
             split=bool(graph.downstream[number]) and draw(st.booleans()),
             pending=draw(st.integers(0, 30)) if not graph.upstream[number] else 0,
             parallelism=draw(st.integers(1, 2)),
+            hosted=draw(st.booleans()),
             arrivals="none",
         )
         for number, name in enumerate(graph.names)
@@ -223,7 +226,7 @@ def test_it_is_an_engine():
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-@pytest.mark.parametrize("scheduler", [PriorityQueue, Assigned])
+@pytest.mark.parametrize("scheduler", [PriorityQueue, Assigned, Steered])
 def test_every_policy_runs_unchanged_and_keeps_up(policy, scheduler):
     profile = chains(4, 4, rate=500.0, base_cost=50e-6)
     simulation = Simulation(profile, machine_named("enjima"), scheduler(POLICIES[policy](), 4))

@@ -24,7 +24,8 @@ from headrace.connect import text_format
 from headrace.connect.arrow_files import ArrowFormat
 from headrace.connect.csv_files import CsvSource
 from headrace.connect.file_log import FileLog
-from headrace.connect.files import CHANNEL, FileSource
+from headrace.connect.file_source import FileSource
+from headrace.connect.files import CHANNEL
 from headrace.connect.json_decode import decode, decode_each
 from headrace.connect.json_lines import JsonSource
 from headrace.connect.kafka_decode import Json, Messages, Raw

@@ -10,23 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.node.endless import SECONDS, Endless, await_that, engine_of
 from tests.node.explore import planted
-from tests.node.small import NAPS, SmallEngine
+from tests.node.small import NAPS, SmallEngine, no_clock
 
 from headrace.control import Policy
 from headrace.control.errors import PolicyWarning
 from headrace.node import engine as node_engine
 from headrace.node.free_list import NO_UNIT
 from headrace.node.mode import Mode
+from headrace.node.parking import leave, park, prepare, wake_one
 from headrace.node.schedulers.assigned import (
     FIRST_NAP,
     NOBODY,
     PATIENCE,
     Assigned,
+    Seat,
     are_here,
     await_all,
     give_back,
     is_at_meeting,
     is_ready,
+    leave_meeting,
     meet,
     next_task,
     on_done,
@@ -34,9 +37,10 @@ from headrace.node.schedulers.assigned import (
     unknown_unit,
 )
 from headrace.node.schedulers.hooks import ARRIVED, Desk, Turn
-from headrace.node.unit import STARVED, Unit
+from headrace.node.unit import STARVED, Run, Unit
 from headrace.node.worker import run_unit, stop_all
-from headrace.stage.memory.records import interpreted
+from headrace.stage.memory.atomics import load_sc
+from headrace.stage.memory.records import compiled, interpreted
 
 UNITS, WORKERS = 6, 2
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
@@ -265,6 +269,104 @@ def meeting(hook=None, **bugs):
 
 def test_a_meeting_wakes_who_sleeps_and_ends(explored):
     explored("assigned, a meeting", *meeting())
+
+
+@compiled
+def attend(record, seat, turn, lot, epoch):
+    """A worker without work, as `worker.work_on` goes through it, until a plan is in force."""
+    while True:
+        at = load_sc(record, "epoch")
+        if at != epoch:
+            leave_meeting(record, seat, turn.worker, at)
+            return at
+        is_at_meeting(record, seat, epoch)
+        ticket = prepare(lot)
+        found = is_ready(turn.address)
+        if found == 0:
+            park(lot, ticket, 1)
+        leave(lot)
+
+
+def attending(**bugs):
+    """Two workers that are known, and a meeting of all."""
+    desk = Desk.allocate()
+    scheduler = assigned(1, 2, desk)
+    record, turns = scheduler._record, [Turn.allocate(), Turn.allocate()]
+    record.next, seats = record.plan, Seat(record.seats)
+    given = {"now": no_clock, **bugs}
+    attending, meeting = interpreted(attend, **given), interpreted(meet, **given)
+    for number, turn in enumerate(turns):
+        turn.scheduler, turn.worker = scheduler.memory, number
+        seats[number].away, seats[number].epoch = 0, record.epoch
+
+    def body(number):
+        return lambda: attending(record, seats[number], turns[number], desk.lot, 1)
+
+    def check(results):
+        assert results == [2, 2, 1]
+        assert desk.lot.sleepers == record.lot.sleepers == 0
+
+    return [body(0), body(1), lambda: meeting(scheduler.memory)], check
+
+
+def test_two_workers_meet(explored):
+    explored("assigned, two workers meet", *attending(), models=("sc",))
+
+
+@pytest.mark.soak
+def test_two_workers_meet_where_memory_is_weaker(explored):
+    explored("assigned, two workers meet", *attending(), models=("tso", "weak"))
+
+
+CALLING = "    wake_all(Desk(record.desk).lot)\n    here"
+ENDING = "    wake_all(Desk(record.desk).lot)\n    record.spent"
+
+
+@pytest.mark.parametrize("ring", [CALLING, ENDING], ids=["calling", "ending"])
+@pytest.mark.parametrize("bug", ["wake_one", "nobody"])
+def test_waking_not_all_workers_is_found(found, ring, bug):
+    new = ring.replace("wake_all", "wake_one") if bug == "wake_one" else ring.split("\n")[1]
+    ringing = planted(meet, ring, new, wake_one=wake_one)
+    assert lost(found(*attending(meet=ringing), models=("sc",)), "sc")
+
+
+def test_all_that_was_done_before_a_meeting_is_seen_after_it(explored):
+    explored("assigned, two come", *asked_for())
+
+
+def test_a_meeting_without_the_second_worker_is_found(found):
+    """Who is not waited for may be in a run while another plan comes into force."""
+    bug = planted(are_here, "range(record.workers)", "range(1)")
+    assert found(*asked_for(are_here=bug), models=("sc",))
+
+
+def asked_for(**bugs):
+    """Two workers that are known, of which one comes to the meeting late, behind a run of its own;
+    what it wrote there must be seen by who changes the plan."""
+    record_of = assigned(1, 2)._record
+    made = Run.allocate()  # written by a run, read by who has met
+    seats = Seat(record_of.seats)
+    for number in range(2):
+        seats[number].away, seats[number].epoch = 0, record_of.epoch
+    coming = interpreted(is_at_meeting, **bugs)
+    waiting = interpreted(await_all, now=no_clock, **bugs)
+    record_of.meeting = record_of.epoch
+
+    def first():
+        coming(record_of, seats[0], record_of.epoch)
+
+    def second():
+        made.begun = 1
+        coming(record_of, seats[1], record_of.epoch)
+
+    def control():
+        here = waiting(record_of, PATIENCE)
+        return here, made.begun
+
+    def check(results):
+        assert results[-1] == (True, 1)
+
+    return [first, second, control], check
 
 
 def lost(failures, *models):

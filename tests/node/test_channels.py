@@ -9,6 +9,7 @@ from tests.node.explore import planted
 from tests.node.small import no_clock
 
 from headrace.node.blocks import FeedUsers
+from headrace.node.pace import Rate, new_pace
 from headrace.node.running import GO_ON
 from headrace.node.splits import (
     LATER,
@@ -25,7 +26,7 @@ from headrace.node.splits import (
     take_rows,
     unlock,
 )
-from headrace.node.unit import FINISHED, Unit
+from headrace.node.unit import FINISHED, QueryRecord, Unit
 from headrace.stage.clock import NEVER
 from headrace.stage.memory.atomics import (
     fetch_add,
@@ -169,6 +170,43 @@ def test_two_slots_claim_in_the_order_of_serials(explored):
 @pytest.mark.soak
 def test_two_slots_claim_where_memory_is_weak(explored):
     explored("2 replicas, 1 row", *claiming([1], 2), models=("weak",))
+
+
+# ---- rows that come at a rate -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("transit", "idle", "claims"),
+    [
+        (0, 0, [(k, 1) for k in range(1, 9)]),  # nothing was late: at once
+        (4_000_000, 0, [(3, 3), (6, 3)]),  # half of it, since the first was due
+        (1_000_000_000, 0, [(6, 6)]),  # never longer than LONGEST_WAIT
+        (1_000_000_000, 2_500_000, [(3, 3), (6, 3)]),  # not until it seems silent
+    ],
+)
+def test_rows_wait_for_others_while_those_before_are_on_their_way(transit, idle, claims):
+    """A row in each millisecond, and a look: how many rows are claimed when."""
+    small, query, pace = SmallChannel([100], 1), QueryRecord.allocate(), new_pace(Rate.of(1000), 0)
+    channel, unit, split = small.channel, small.units[0], small.splits[0]
+    channel.end, channel.users, channel.idle = 100, small.users.address, idle
+    channel.pace, channel.silent_at, small.shared.rows = pace.address, idle or LATER, 1000
+    unit.query, query.transit = query.address, transit
+    found = []
+    for millisecond in range(1, 9):
+        moment = 1_000_000 * millisecond
+        if channel.wake_at <= moment and take_rows(unit, channel, split, 0, moment):
+            found.append((millisecond, split.end - split.first))
+    assert found == claims
+
+
+def test_a_block_of_rows_waits_for_no_others():
+    small, query, pace = SmallChannel([100], 1), QueryRecord.allocate(), new_pace(Rate.of(1000), 0)
+    channel, unit, split = small.channel, small.units[0], small.splits[0]
+    channel.end, channel.users = 100, small.users.address
+    channel.pace, channel.silent_at, small.shared.rows = pace.address, LATER, 32
+    unit.query, query.transit = query.address, 1_000_000_000
+    assert take_rows(unit, channel, split, 0, 1_000_000) == 0
+    assert take_rows(unit, channel, split, 0, 2_000_000) == 1 and split.end == 2
 
 
 # ---- planted bugs --------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from headrace.job import planned
 from headrace.node import elastic
 from headrace.node.elastic import Elastic
 from headrace.node.engine import NodeEngine
+from headrace.node.unit import SOURCE
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 SECONDS = 120.0
@@ -89,6 +90,29 @@ def test_more_workers_run_when_more_is_read(monkeypatch):
         assert engine.active == 1
     assert len(told) > 5
     assert all(rate > 0 and cpu == 0.1 for rate, cpu in told)
+
+
+def test_replicas_rest_while_there_are_fewer_workers():
+    """One worker has the rows of one replica; both have some when there are two workers."""
+    none = hr.read.replay({"n": list(range(256))}, name="numbers").filter(hr.col("n") < 0)
+    alone, both = [], []
+    deadline = time.monotonic() + SECONDS
+
+    with NodeEngine(workers=2) as engine:
+        engine.suspend(1)
+        query = engine.query(planned([none.write.null()]), 256)
+
+        def watch():
+            read = sorted(o.unit.rows_in for o in query.operators.values() if o.kind == SOURCE)
+            if not alone and sum(read) > 100_000:
+                alone.extend(read)
+                engine.suspend(2)
+            elif alone and read[0] > 0:
+                both.extend(read)
+            return bool(both) or time.monotonic() > deadline
+
+        query.run(watch)
+    assert alone[0] == 0 and len(both) == 2
 
 
 def test_the_benchmark(capsys):

@@ -14,6 +14,7 @@ from headrace.node.assembling import Assembly, is_open, pick_in_order
 from headrace.node.emit import finish_mark
 from headrace.node.gathering import AT_MARK, EMPTY, HAS_ROWS, GatherRecord, Stand
 from headrace.node.hybrid import (
+    BUSY,
     NO_PART,
     HybridQueue,
     Part,
@@ -25,6 +26,7 @@ from headrace.node.hybrid import (
     resume,
     sort_rows,
     take,
+    take_locked,
 )
 from headrace.node.parting import have, leave, put_down
 from headrace.node.port import DONE, Port, Slice, has_room, new_port, peek, push_mark, want_room
@@ -198,6 +200,35 @@ def test_clearing_the_flag_with_a_store_is_found(found):
         store_release=store_release,
     )
     assert set(found(*consumers([(0,), (0,)], 1, put_in=bug))) == {"tso", "weak"}
+
+
+# ---- the shared queue ------------------------------------------------------------------------
+
+
+@compiled
+def consume_locked(queue, log):
+    """§4.1: one item after the other, together with its part."""
+    while True:
+        number = take_locked(queue)
+        if number == NO_PART:
+            return
+        if number == BUSY:
+            pause()
+            continue
+        work(queue, log, number)
+        done(Part(queue.parts)[number])
+
+
+def test_items_of_a_shared_queue_are_worked_on_once_and_in_order(explored):
+    swap = {"consume": consume_locked}
+    explored("two slices of a part", *consumers([(0,), (0,)], 1, **swap), models=("sc",))
+    explored("two parts", *consumers([(0, 1)], 2, idle=1, **swap))
+
+
+def test_a_part_of_a_shared_queue_that_two_have_is_found(found):
+    bug = planted(take_locked, "if held != 0:", "if False:")
+    swap = {"consume": consume_locked, "take_locked": bug}
+    assert "races" in found(*consumers([(0,), (0,)], 1, **swap))["weak"]
 
 
 # ---- parts that are put down -----------------------------------------------------------------
@@ -488,7 +519,11 @@ def test_explain_says_which_stages_have_a_hybrid_queue():
     assert "by a hybrid queue" in said(stream, partitioning="hybrid")
     assert "hybrid queue" not in said(stream) and "owned" in said(stream)
     windows = keyed(3).with_watermark("n", 0).key_by("k").window(hr.tumbling(2))
-    assert "owned" in said(windows.agg(c=hr.count()), partitioning="hybrid")
+    why = "no hybrid queue: windows give results by watermarks and keys, not by rows"
+    assert why in said(windows.agg(c=hr.count()), partitioning="hybrid")
+    assert "owned" in said(windows.agg(c=hr.count())) and "no hybrid" not in said(stream)
+    both = stream.key_by("k").running(c=hr.count())
+    assert "no hybrid queue: it has several kernels" in said(both, partitioning="hybrid")
 
 
 def test_a_partitioning_that_does_not_exist_is_an_error():

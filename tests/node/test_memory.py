@@ -169,6 +169,28 @@ def test_a_pool_grows_by_chunks_up_to_its_most(memory):
         assert np.all(pool.view(block).values(0) == k)
 
 
+def test_a_pool_of_many_blocks_grows_by_a_part_of_them(memory):
+    """Each chunk wakes all units of a pool: 4,000 blocks must not take 1,000 of them."""
+    pool, chunks = small_pool(memory, blocks=4, most=4000), 1
+    while pool.can_grow:
+        before = pool.count
+        assert memory.grow(pool)
+        chunks += 1
+        assert pool.count - before <= max(4, before / 8)
+    assert pool.count == 4000 and chunks < 60
+
+
+def test_where_a_large_chunk_does_not_fit_a_small_one_may():
+    few, many = (chunk_bytes(NUMBERS.template(1000), blocks) for blocks in (2, 4))
+    memory = Memory("test", budget=17 * few)
+    assert few < many
+    pool = small_pool(memory, blocks=2, most=100, capacity=1000)
+    while pool.can_grow:
+        memory.grow(pool)
+    assert memory.bytes + few > memory.budget
+    memory.close()
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 5])
 def test_who_takes_one_of_the_last_asks_once(memory, blocks):
     pool = small_pool(memory, blocks=blocks, most=2 * blocks)

@@ -70,6 +70,23 @@ def _summed(stream):
     return stream.key_by("s").running(m=hr.sum("n")).with_columns(n=col("n") + col("m")).drop("m")
 
 
+def _halved(k, s):
+    return (k + len(s)) % 2
+
+
+def _divided(stream):
+    """As `_processed`, with keys in parts that a function gives."""
+    keyed = stream.key_by("k", "s", partition=hr.by_function(_halved, parts=2))
+    made = keyed.process(since, state={"last": int}, output=["n"], columns=["n"])
+    return made.select("n", "k", "s")
+
+
+def _ranged(stream):
+    """As `_summed`, with keys in ranges."""
+    keyed = stream.key_by("k", partition=hr.by_range([1, 4, 5]))
+    return keyed.running(m=hr.sum("n")).with_columns(n=col("n") + col("m")).drop("m")
+
+
 def _joined(stream):
     table = hr.table({"k": [0, 1, 2, 3, 5, 8], "v": [7, 6, 5, 4, 3, 2]})
     return stream.join(table, on="k").with_columns(n=col("n") * col("v")).drop("v")
@@ -79,8 +96,13 @@ def _limited(stream):
     return stream.limit(40)
 
 
-STATELESS = (_filtered, _written, _joined)
-STATEFUL = (_processed, _summed, _limited)
+def _branched(stream):
+    """Two ways that meet again, in the order of the rows that both begin with."""
+    return stream.union(stream.filter(col("n") % 2 == 0).with_columns(n=1 - col("n")))
+
+
+STATELESS = (_filtered, _written, _joined, _branched)
+STATEFUL = (_processed, _divided, _summed, _ranged, _limited)
 
 
 def random_stream(choose):

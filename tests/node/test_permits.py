@@ -13,9 +13,10 @@ from headrace.node.permits import (
 )
 from headrace.node.schedulers.hooks import COST_UNIT
 from headrace.node.unit import Unit
-from headrace.node.worker import WATCHED_RUNS, note_cost
+from headrace.node.worker import WATCHED_RUNS, is_watched, note_cost
 from headrace.stage.memory.records import interpreted
 
+RUN_NS = 200_000
 TAKEN = 100  # besides the numbers of units
 
 
@@ -68,34 +69,63 @@ def test_permits_are_counted():
     assert give_permit(permits) == NOBODY and permits.left == 2
 
 
+def ran(unit, rows, ns, full=True):
+    """A run of a unit that should take 200 µs at most."""
+    unit.rows_in += rows
+    note_cost(RUN_NS, unit, rows, ns, full)
+
+
 def test_a_row_is_long_only_if_it_was_on_a_core_for_long():
-    run_ns, unit = 200_000, Unit.allocate()
-    note_cost(run_ns, unit, 1, 1_000, True)
+    unit = Unit.allocate()
+    ran(unit, 1, 1_000)
     assert unit.cost == 1_000 * COST_UNIT and unit.watched == 0
-    note_cost(run_ns, unit, 1, 4_000_000, True)  # its thread may have waited for a core
+    ran(unit, 1, 4_000_000)  # its thread may have waited for a core
     assert unit.cost == 1_000 * COST_UNIT and unit.watched == WATCHED_RUNS
     for _ in range(WATCHED_RUNS):
-        note_cost(run_ns, unit, 1, 1_000, True)
+        ran(unit, 1, 1_000)
     assert unit.cost == 1_000 * COST_UNIT and unit.watched == 0
+
+
+def test_a_first_row_that_takes_long_is_believed():
+    unit = Unit.allocate()
+    assert is_watched(unit)  # so the time that it has a core counts
+    ran(unit, 1, 10_000_000)
+    assert unit.cost == 10_000_000 * COST_UNIT and unit.watched == WATCHED_RUNS
 
 
 def test_rows_that_take_long_now_and_then_stay_watched():
-    run_ns, unit = 200_000, Unit.allocate()
+    unit = Unit.allocate()
     for ns in (10_000_000, 10_000_000, 1_000, 1_000, 10_000_000):
-        note_cost(run_ns, unit, 1, ns, True)
-    assert unit.cost > run_ns * COST_UNIT and unit.watched == WATCHED_RUNS
+        ran(unit, 1, ns)
+    assert unit.cost > RUN_NS * COST_UNIT and unit.watched == WATCHED_RUNS
+
+
+def test_a_run_is_long_only_if_it_was_on_a_core_for_long():
+    unit = Unit.allocate()
+    ran(unit, 10_000, 50_000)
+    ran(unit, 10_000, 4_000_000)  # its thread may have waited for a core
+    assert unit.cost == 5 * COST_UNIT and unit.watched == WATCHED_RUNS
+    ran(unit, 10_000, 4_000_000)  # it did not
+    assert unit.cost == 400 * COST_UNIT and unit.watched == WATCHED_RUNS
+
+
+def test_many_rows_are_believed_rather_than_the_few_before():
+    unit = Unit.allocate()
+    ran(unit, 1, 1_000)
+    ran(unit, 200, 1_200, full=False)
+    assert unit.cost < 30 * COST_UNIT
 
 
 def test_the_last_rows_of_a_split_tell_little_of_what_a_row_costs():
-    run_ns, unit = 200_000, Unit.allocate()
-    note_cost(run_ns, unit, 10_000, 100_000, False)
+    unit = Unit.allocate()
+    ran(unit, 10_000, 100_000, full=False)
     for _ in range(10):
-        note_cost(run_ns, unit, 1, 1_000, False)
+        ran(unit, 1, 1_000, full=False)
     assert unit.cost < 30 * COST_UNIT
-    note_cost(run_ns, unit, 1, 100_000, False)
+    ran(unit, 1, 100_000, full=False)
     assert unit.cost > 1_000 * COST_UNIT
     for _ in range(40):
-        note_cost(run_ns, unit, 100, 1_000, True)  # as many as it was allowed
+        ran(unit, 100, 1_000)  # as many as it was allowed
     assert unit.cost < 30 * COST_UNIT
 
 

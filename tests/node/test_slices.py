@@ -21,6 +21,8 @@ from headrace.node.port import (
 from headrace.node.unit import Mark, Output
 from headrace.stage.memory.atomics import exchange, load_relaxed, pause
 from headrace.stage.memory.records import i64, interpreted, line, record
+from headrace.stage.strings.heap import new_heap
+from headrace.stage.strings.heap import take as take_text
 
 CAPACITY = 8  # rows of a block
 
@@ -106,6 +108,18 @@ def test_a_full_block_leaves_and_the_next_rows_get_a_new_one():
     written.take_block()
     written.run(1)
     assert written.read() == [(0, 1, 0)] and written.ports[0].tail == 2
+
+
+@pytest.mark.parametrize("rows_after", [0, 2])
+def test_a_block_is_left_when_strings_do_not_fit_it(rows_after):
+    written, heap = Written(), new_heap(4)
+    written.block.block.heap = heap.address
+    written.run(rows_after)
+    take_text(heap, 10)  # of the row that comes now
+    written.run(1)
+    assert written.output.block == 0 and written.home == [written.block.address]
+    assert written.read() == [(0, rows_after + 1, 0)]
+    assert written.home == [written.block.address] * 2  # the slice has left the ring, too
 
 
 @pytest.mark.parametrize("read_before", [False, True])

@@ -5,6 +5,7 @@ import threading
 import time
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ from tests.node.endless import SECONDS, Endless, await_that, engine_of
 
 import headrace as hr
 from headrace.control import Policy
-from headrace.control.compiling import Priorities
+from headrace.control.compiling import LOOKS, Priorities
 from headrace.control.errors import PolicyWarning
 from headrace.control.features import DERIVED, FEATURES, Features
 from headrace.control.graph import Graph
 from headrace.control.policies import POLICIES, fcfs, highest_rate, multi_class
+from headrace.control.scheduling import Decision
 from headrace.node import steering
+from headrace.node.features import NodeFeatures
 from headrace.node.schedulers.priority import Priority
 from headrace.options import OptionError
 
@@ -218,6 +221,7 @@ def test_features_of_an_engine():
         job = engine.submit(output, fuse="none", priority=2, capacity=128, deadline="2s")
         await_that(lambda: job.progress().rows_out > 3000)
         await_that(lambda: named(noting.last())["numbers"]["rate"] > 0)
+        await_that(lambda: all(f["last_scheduled"] > 0 for f in named(noting.last()).values()))
         found = named(noting.last())
         assert job.stop(timeout=SECONDS)
     assert set(found) == {"numbers", "kept", "twice", "out", "out (merge)"}
@@ -348,6 +352,40 @@ def owners(graph):
     return [sources[query] for query in graph.query]
 
 
+class Seen:
+    """Three operators of a unit each, of which the last one has not run for two seconds."""
+
+    graph, entry = None, np.arange(3)
+
+    def __len__(self):
+        return 3
+
+    def unseen(self, seconds):
+        return np.array([False, False, seconds < 2.0])
+
+
+@pytest.mark.parametrize(
+    ("staleness", "intrinsic", "first"),
+    [(1.0, True, 2), (1.0, False, 0), (3.0, True, 0), (float("inf"), True, 0)],
+)
+def test_who_has_not_run_for_the_staleness_comes_first(staleness, intrinsic, first):
+    """Where the policy reads what only a run of the operator tells."""
+    policy = Policy("mine", lambda features: features.cost, staleness=staleness)
+    scheduling = SimpleNamespace(policy=policy, features=SimpleNamespace(intrinsic=intrinsic))
+    decision = Decision(np.arange(3), np.arange(3), np.ones(3, bool), np.zeros(3, np.int64))
+    ranks, _ = Priority(8, 1).order(scheduling, decision, Seen())
+    assert np.argmin(ranks) == first and len(set(ranks.tolist())) == 3
+
+
+def test_who_waits_unseen():
+    features = object.__new__(NodeFeatures)
+    features._now = 10.0
+    features._counters = SimpleNamespace(
+        most=lambda name: np.array([9.5e9, 8.0e9, 8.0e9]), each=lambda name: np.array([1, 1, 0])
+    )
+    assert features.unseen(1.0).tolist() == [False, True, False]
+
+
 # ---- changing it ---------------------------------------------------------------------------
 
 
@@ -473,21 +511,38 @@ def given_features():
 def test_a_slow_function_is_compiled():
     features = given_features()
     asked = Priorities(Policy("looped", in_a_loop), slow=0.0)
-    first, second = asked(features), asked(features)
+    first = [asked(features) for _ in range(LOOKS)][-1]
+    assert not asked.is_compiled  # before it is told to
+    asked.compile()
+    second = asked(features)
     assert asked.is_compiled and first.tolist() == second.tolist()
 
 
 @pytest.mark.parametrize("function", [with_the_graph, otherwise_compiled])
 def test_what_cannot_be_compiled_stays_python(function):
     features = given_features()
-    asked = Priorities(Policy("mine", function), slow=0.0)
+    asked = Priorities(Policy("mine", function), slow=0.0, looks=1)
     first = asked(features)
+    asked.compile()
     assert len(first) == len(asked(features)) == 3 and not asked.is_compiled
 
 
 def test_a_fast_function_is_left_alone():
-    asked = Priorities(fcfs(), slow=60.0)
+    asked = Priorities(fcfs(), slow=60.0, looks=1)
     asked(Features.given(Graph.of("a", []), head_time=[1.0]))
+    asked.compile()
+    assert not asked.is_compiled
+
+
+def test_slow_first_answers_alone_compile_nothing(monkeypatch):
+    """They load code and fill caches; one that is fast is enough to leave the function alone."""
+    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0])
+    monkeypatch.setattr("headrace.control.compiling.time.thread_time", lambda: next(clock))
+    asked = Priorities(fcfs(), looks=3)
+    features = Features.given(Graph.of("a", []), head_time=[1.0])
+    for _ in range(8):  # the clock is looked at for the first three only
+        asked(features)
+        asked.compile()
     assert not asked.is_compiled
 
 

@@ -7,11 +7,12 @@ the host does it; workers are those of `small`.
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+from tests.node.endless import SECONDS, Endless, await_that, engine_of
 from tests.node.explore import planted
 from tests.node.small import AWAKE, CONTROL, Atomic, SmallEngine
 
 from headrace.node.claims import LISTED
-from headrace.node.engine import NodeEngine
+from headrace.node.engine import MOST_UNITS, NodeEngine
 from headrace.node.free_list import put
 from headrace.node.schedulers.hooks import adopt, list_unit, put_in_force, worth_a_look
 from headrace.node.schedulers.near import Near
@@ -43,7 +44,7 @@ def swapping(small, until_adopted=NodeEngine._move_until_adopted):
         _control_lock=nullcontext(),
         check=lambda: None,
         _record=Atomic(small.record, "workers"),
-        _hooks=lambda scheduler: new.address,
+        _sets=SimpleNamespace(add=lambda scheduler: new.address, retire=lambda hooks: None),
         _worker=lambda number: mover,
         _made=SimpleNamespace(remove=lambda worker: None),
         _workers=[Atomic(worker) for worker in small.workers],
@@ -226,3 +227,27 @@ def test_a_suspended_worker_that_keeps_what_it_has_begun_is_found(found):
 
 def test_giving_back_without_ringing_is_found(found):
     assert lost(found(*suspended(sit_out=NOT_RINGING), models=("sc",)), "sc")
+
+
+# ---- what is kept of schedulers that were replaced ---------------------------------------------
+
+
+def test_a_scheduler_is_forgotten_when_nobody_can_be_inside():
+    with engine_of(workers=2) as engine:
+        query, inner = Endless(), engine._engine
+        job = engine.submit(query.output)
+        await_that(query.has_rows())
+        there = len(inner._sets)
+        with inner.hosts.engine_entered():  # as a thread of the host that lists a unit
+            for _ in range(3):
+                inner.use(Near(MOST_UNITS, 2))
+            assert len(inner._sets) == there + 3
+
+        def use_one_more():
+            inner.use(Near(MOST_UNITS, 2))
+            return len(inner._sets) <= there + 1  # some of the host may be inside right now
+
+        await_that(use_one_more)
+        await_that(query.has_rows())
+        assert job.stop(timeout=SECONDS)
+    query.check(job)

@@ -3,7 +3,8 @@
 import headrace as hr
 from headrace import col
 from headrace.job import planned
-from headrace.plan.nodes import PLACE, Exchange, Received, Sink
+from headrace.plan.graph import walk
+from headrace.plan.nodes import PLACE, Exchange, Received, Sink, WindowAggregate
 
 
 def totals(state, n):
@@ -50,6 +51,24 @@ def test_a_stage_of_owners_ends_in_front_of_plain_python_and_late_tests():
         assert isinstance(gathered, Exchange) and not gathered.order and not gathered.owned
         in_order = stream is not windows  # which need the order of each key, and no more
         assert PLACE not in gathered.schema and (PLACE in gathered.input.schema) == in_order
+
+
+def test_windows_are_sorted_where_somebody_can_tell():
+    timed = keyed().with_watermark("t", 1).window(hr.tumbling(5))
+
+    def is_sorted(stream, **options):
+        plan = planned([stream.write.collect()], **options).optimized
+        return [node.sorted for node in walk(plan) if isinstance(node, WindowAggregate)]
+
+    counted = timed.agg(n=hr.count(), x=hr.sum("n"))
+    again = counted.key_by("n").window(hr.tumbling(10))
+    assert is_sorted(counted) == [True]
+    assert is_sorted(again.agg(m=hr.count(), least=hr.min("x"))) == [False, True]
+    assert is_sorted(again.agg(m=hr.first("x"))) == [True, True]
+    assert is_sorted(again.agg(m=hr.mean(col("x") / 2))) == [True, True]
+    states = counted.process(totals, state={"total": int}, output=["m"])
+    assert is_sorted(states) == [True]  # of which a sink sees all in one order
+    assert is_sorted(states, ordering="key") == [False]  # each key is once in a window
 
 
 def test_one_owner_without_a_key():

@@ -11,7 +11,8 @@ import headrace as hr
 from headrace.expr import col
 from headrace.job import planned
 from headrace.plan.expressions import Column
-from headrace.plan.nodes import TIME, Filter, Project, Sink, Source, walk
+from headrace.plan.graph import walk
+from headrace.plan.nodes import TIME, Filter, Project, Sink, Source
 from headrace.plan.schema import Schema
 from headrace.plan.table import Table
 from headrace.stream import example

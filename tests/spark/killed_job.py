@@ -1,5 +1,6 @@
 """The job that test_kill.py kills: every kind of pipeline and of place, in one query."""
 
+import os
 import sys
 
 from tests.spark import pipelines
@@ -7,16 +8,19 @@ from tests.spark import pipelines
 import headrace as hr
 
 KINDS = ("stateless", "counted", "processed", "recounted")
+POSTGRES = "HEADRACE_TEST_POSTGRES"  # the URL of a server, if there is one
 
 
 def outputs(folder: str, inside: str = "") -> list:
-    """Into Parquet files (below `inside`) and into tables of an SQLite database."""
+    """Into Parquet files (below `inside`), and into tables of SQLite and of PostgreSQL."""
     source = hr.read.parquet(f"{folder}/in")
     made = []
     for kind in KINDS:
         stream = getattr(pipelines, kind)(source)
         made.append(stream.write.parquet(f"{folder}/{inside}/{kind}"))
         made.append(stream.write.sqlite(f"{folder}/out.db", kind))
+        if url := os.environ.get(POSTGRES):
+            made.append(stream.write.postgres(url, kind, staging=f"{folder}/staged"))
     return made
 
 

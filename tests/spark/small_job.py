@@ -10,8 +10,8 @@ import headrace as hr
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    folder, batch_rows = sys.argv[1:]
-    with on_small_spark():
+    folder, batch_rows, *silent = sys.argv[1:]
+    with on_small_spark(silent=bool(silent)):
         job = hr.run(
             *outputs(folder, inside="disk"),
             engine="spark",

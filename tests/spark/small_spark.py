@@ -9,14 +9,17 @@ import json
 import threading
 import time
 import uuid
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 import pyarrow as pa
+import pyspark
 
 from headrace.spark import job as spark_job
 from headrace.spark import keyed
+from headrace.spark import source as spark_source
 from headrace.spark.shipment import receive
 from headrace.spark.source import HeadraceReader
 from headrace.spark.states import shard_state
@@ -27,10 +30,12 @@ class SmallSpark:
     """A session."""
 
     def __init__(self, cores=2):
+        self._jsparkSession = None
         conf = SimpleNamespace(get=lambda name, default=None: default)
         self.sparkContext = SimpleNamespace(
             master=f"local[{cores},1]",
             defaultParallelism=cores,
+            version=pyspark.__version__,
             getConf=lambda: conf,
             getLocalProperty=lambda name: None,
             setLocalProperty=lambda name, value: None,
@@ -45,9 +50,12 @@ def all_letters(session, shipment, frames, address):
     return SimpleNamespace(writeStream=_Writer(address))
 
 
-def on_small_spark():
-    """Jobs run on it as long as this is entered."""
-    return mock.patch.object(spark_job, "all_letters", all_letters)
+@contextmanager
+def on_small_spark(*, silent=False):
+    """Jobs run on it as long as this is entered; silent: it tells no source where it is."""
+    with mock.patch.object(spark_job, "all_letters", all_letters):
+        with mock.patch.object(spark_source, "tells_start", lambda: not silent):
+            yield
 
 
 class _Writer:
@@ -136,7 +144,8 @@ class _Query:
             number, start, end = self._where()
             while not self._stop.is_set():
                 if end is None:
-                    end = self._reader.latestOffset(start, None)
+                    told = (start, None) if spark_source.tells_start() else ()
+                    end = self._reader.latestOffset(*told)
                     if end == start:
                         end = None
                         self._idle.set()

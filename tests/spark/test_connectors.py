@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.broker import new_topic, send
 from tests.connect.file_formats import KINDS
+from tests.connect.test_stand_ins import sorted_rows
 from tests.naive import rows_of
 from tests.running import assert_same
 from tests.spark import pipelines
@@ -106,6 +107,26 @@ def test_a_watched_folder_over_a_restart(session, tmp_path):
         assert (job.status, job.progress().rows_in) == ("stopped", 200)
     expected = [row for part in parts for row in rows_of(part)]
     assert_same(published(tmp_path / "out"), expected, ordered=False)
+
+
+# ---- Parquet -------------------------------------------------------------------------------
+
+
+def test_row_groups_that_are_left_out_move_the_watermark(session, tmp_path):
+    """Batches end inside of row groups, too."""
+    source = sorted_rows(tmp_path).with_watermark("at", 105).filter(col("n") == 3)
+    counts = source.window(hr.tumbling(10)).agg(n=hr.count())
+    outputs = {"found": counts, "late": counts.late().select("at")}
+    hr.run(
+        *(stream.write.parquet(tmp_path / name) for name, stream in outputs.items()),
+        engine="spark",
+        session=session,
+        compiled=False,
+        batch_rows=7,
+    )
+    found = published(tmp_path / "found")
+    assert [(row["window_start"], row["n"]) for row in found] == [(400, 5)]
+    assert sorted(row["at"] for row in published(tmp_path / "late")) == [395, 396, 397, 398, 399]
 
 
 # ---- Kafka ---------------------------------------------------------------------------------

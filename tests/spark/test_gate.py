@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from itertools import groupby
 from types import SimpleNamespace
 
@@ -58,17 +59,27 @@ def nothing():
 
 
 def test_planners_wait_for_their_turn(keeper):
-    low, high = keeper.enter("low", 0.0, 2), keeper.enter("high", 1.0, 2)
+    low, other, high = (
+        keeper.enter(name, float(name == "high"), 2) for name in ("low", "other", "high")
+    )
     first = Asking(low)
     first.join(SECONDS)
-    assert first.permit.rows is None and states(keeper) == {"low": "runs", "high": "idle"}
-    second = Asking(high)
-    until(lambda: states(keeper)["high"] == "waits")
+    assert first.permit.rows is None and states(keeper) == {
+        "low": "runs",
+        "other": "idle",
+        "high": "idle",
+    }
+    second = Asking(other)
+    until(lambda: states(keeper)["other"] == "waits")
     counted = iter([nothing(), SimpleNamespace(rows_in=5, rows_out=1, state_bytes=8)])
     with low.batch(lambda: next(counted)):  # the one that its planner has asked for
-        assert states(keeper) == {"low": "runs", "high": "waits"}
+        third = Asking(high)  # a less important query does not hold it up
+        third.join(SECONDS)
+        assert states(keeper) == {"low": "runs", "other": "waits", "high": "runs"}
+    assert states(keeper)["other"] == "waits"  # as the other one is more important
+    third.permits.give_back()
     second.join(SECONDS)
-    assert states(keeper) == {"low": "idle", "high": "runs"}
+    assert states(keeper) == {"low": "idle", "other": "runs", "high": "idle"}
 
 
 def test_a_batch_that_no_planner_asked_for_asks_itself(keeper):
@@ -120,7 +131,7 @@ def test_who_waits_is_let_go_when_the_query_stops_or_ends(keeper):
     last.leave()
     ending.join(SECONDS)
     assert ending.permit.rows is None  # without a gate, nobody waits
-    assert states(keeper) == {"one": "runs", "other": "idle"}
+    until(lambda: states(keeper) == {"one": "runs", "other": "idle"})  # its thread hears of it
 
 
 def test_an_answer_to_an_earlier_question_does_not_count(keeper):
@@ -239,13 +250,13 @@ def started(output, gate, **more):
 
 
 def test_jobs_share_a_gate():
-    """Batches of a session with one place: never two at once, and every row arrives once."""
+    """One place for queries of each priority: never two at once, and every row arrives once."""
     running, most, begun = [], [], []
 
     def seen(name):
         def see(batch):
             running.append(name)
-            most.append(len(running))
+            most.append(max(Counter(k % 2 for k in list(running)).values()))
             begun.append(name)
             time.sleep(0.002)
             running.remove(name)
@@ -261,11 +272,11 @@ def test_jobs_share_a_gate():
                 for k, rows in enumerate(outputs)
             ]
             until(lambda: waiting_at(gate) == 4)
-            assert "user_priority; 1 may run: blocker" in " ".join(gate.table().split())
+            assert "in_turns; 1 may run: blocker" in " ".join(gate.table().split())
         blocker.leave()
         assert all(job.await_termination(SECONDS) for job in jobs)
         assert [job.progress().rows_in for job in jobs] == [100] * 4
-        assert "gate: policy 'user_priority', 1 at once" in jobs[0].explain()
+        assert "gate: policy 'in_turns', 1 at once" in jobs[0].explain()
         with pytest.raises(hr.HeadraceError, match='run the pipeline with engine="node"'):
             jobs[0].profile()
         assert gate.standings() == []

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -71,10 +72,33 @@ def kill_tree(process: subprocess.Popen) -> None:
     process.wait()
 
 
+@pytest.fixture
+def postgres(monkeypatch):
+    """A server that the job writes to as well, where there is one for this machine."""
+    try:
+        import pgserver
+    except ImportError:
+        yield ""
+        return
+    folder = tempfile.mkdtemp(prefix="postgres")
+    os.chmod(folder, 0o755)  # where we are root, the server is somebody else
+    server = pgserver.get_server(folder, cleanup_mode="delete")
+    monkeypatch.setenv(killed_job.POSTGRES, server.get_uri())
+    yield server.get_uri()
+    server.cleanup()
+
+
 @pytest.mark.compiled
 @pytest.mark.timeout(600)
 def test_kill(tmp_path):
     check_kills(tmp_path, IN_CI)
+
+
+@pytest.mark.soak
+@pytest.mark.compiled
+@pytest.mark.timeout(1800)
+def test_kill_with_postgres(tmp_path, postgres):
+    check_kills(tmp_path, IN_CI, postgres)
 
 
 @pytest.mark.soak
@@ -84,7 +108,7 @@ def test_kill_often(tmp_path):
     check_kills(tmp_path, IN_SOAK)
 
 
-def check_kills(folder: Path, size: Size) -> None:
+def check_kills(folder: Path, size: Size, postgres: str = "") -> None:
     write_input(folder / "in", size)
     seed = random.randrange(1 << 30)
     print("seed", seed)
@@ -100,10 +124,10 @@ def check_kills(folder: Path, size: Size) -> None:
     said = start(folder, size).communicate()[0].decode()
     assert said.startswith("finished"), said[-2000:]
     assert int(said.split()[1]) > 0
-    check(folder)
+    check(folder, postgres=postgres)
     once_more = start(folder, size).communicate()[0].decode()  # after the end: nothing to do
     assert once_more.split() == ["finished", "0", "0"], once_more[-2000:]
-    check(folder)
+    check(folder, postgres=postgres)
 
 
 def write_input(folder: Path, size: Size) -> None:
@@ -114,7 +138,7 @@ def write_input(folder: Path, size: Size) -> None:
         pq.write_table(moved, folder / f"{number}.parquet", row_group_size=5000)
 
 
-def check(folder: Path, inside: str = ".", compiled: bool = True) -> None:
+def check(folder: Path, inside: str = ".", compiled: bool = True, postgres: str = "") -> None:
     """Exactly the rows of a run on the thread, in files (below `inside`) and in tables."""
     source = hr.read.parquet(folder / "in")
     expected = [getattr(pipelines, kind)(source).write.collect() for kind in killed_job.KINDS]
@@ -129,3 +153,14 @@ def check(folder: Path, inside: str = ".", compiled: bool = True) -> None:
             database.row_factory = sqlite3.Row
             inserted = [dict(row) for row in database.execute(f"SELECT * FROM {kind}")]
         assert_same(inserted, rows, ordered=False)
+        if postgres:
+            assert_same(in_postgres(postgres, kind, list(rows[0])), rows, ordered=False)
+
+
+def in_postgres(url: str, table: str, names: list[str]) -> list[dict]:
+    import adbc_driver_postgresql.dbapi as driver
+
+    with driver.connect(url) as connection, connection.cursor() as cursor:
+        columns = ", ".join(f'"{name}"' for name in names)
+        cursor.execute(f"SELECT {columns} FROM {table}")
+        return [dict(zip(names, values)) for values in cursor.fetchall()]

@@ -22,6 +22,13 @@ def test_operators(session):
         "running": stream.key_by("user").running(n=hr.count(), total=hr.sum("value")),
         "counted": stream.key_by("user").window(hr.counting(7)).agg(last=hr.last("value")),
         "kept": stream.key_by("user").window(hr.tumbling(50, lateness=40)).agg(n=hr.count()),
+        "early": stream.key_by("user").window(hr.tumbling(50, early=20)).agg(n=hr.count()),
+        "early rows": stream.key_by("user")
+        .window(hr.tumbling(50, early=hr.counting(3), lateness=40))
+        .agg(last=hr.last("value")),
+        "lists": stream.key_by("user")
+        .window(hr.sliding(200, every=100))
+        .agg(all=hr.collect("value", 50, on_full="first"), top=hr.top_k("value", 3, by="at")),
         "everything": rows.agg(n=hr.count_distinct("value"), m=hr.count_distinct("user")),
     }
     outputs = [each.write.collect(name=name) for name, each in made.items()]
@@ -98,6 +105,35 @@ def test_timers(session):
     made = keyed.process(_seen, state=state, output=["at", "n"], timers={"due": _silent}, ttl=20)
     outputs = [made.write.collect(), made.late().write.collect()]
     hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=150, shards=2)
+    for output, expected in zip(outputs, naive(outputs), strict=True):
+        assert expected
+        assert_same(rows_of(output.result()), expected, ordered=False)
+
+
+def _few_aside(state, at):
+    state.n += 1
+    if state.n % 3 == 0:
+        yield hr.aside("thirds", at, "the third one")
+    yield state.n
+
+
+def _silent_aside(state, at):
+    yield at, state.n
+    yield hr.aside("silent", state.n)
+
+
+def test_several_outputs(session):
+    rows = hr.read.memory(pipelines.tables(600, 1, disorder=30, seed=8)).with_watermark("at", 10)
+    keyed = rows.key_by("user").process(
+        _few_aside, state={"n": int}, output="n", asides={"thirds": ["at", "what"]}
+    )
+    timed = rows.key_by("user").process(
+        _seen, state={"n": int, "due": int | None}, output=["at", "n"],
+        timers={"due": _silent_aside}, asides={"silent": "n"},
+    )  # fmt: skip
+    made = [keyed, keyed.aside("thirds"), timed, timed.aside("silent"), timed.late()]
+    outputs = [each.write.collect() for each in made]
+    hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=250, shards=2)
     for output, expected in zip(outputs, naive(outputs), strict=True):
         assert expected
         assert_same(rows_of(output.result()), expected, ordered=False)

@@ -20,6 +20,9 @@ def test_rows_of_a_channel_and_of_each_key_are_in_order(session):
         .process(jumps, state={"last": int}, output="jump", columns=["index"])
         .with_ordering("key")
         .write.collect(),
+        rows.filter(col("index") % 3 != 0)  # branches, by row
+        .union(rows.select(index=-1 - col("index")))
+        .write.collect(),
     ]
     hr.run(*outputs, engine="thread", compiled=False)
     expected = [output.result().to_pylist() for output in outputs]
@@ -28,6 +31,7 @@ def test_rows_of_a_channel_and_of_each_key_are_in_order(session):
     )
     assert job.progress().batches >= 3
     assert outputs[0].result().to_pylist() == expected[0]
+    assert outputs[2].result().to_pylist() == expected[2]
     found = outputs[1].result().to_pylist()
     assert len(found) == len(expected[1])
     assert sorted(found, key=_key) == sorted(expected[1], key=_key)

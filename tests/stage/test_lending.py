@@ -66,6 +66,15 @@ def test_plain_columns_are_lent(changed):
     assert to_arrow(block).to_pydict() == {"n": [2, 3], "k": [5, 6]}
 
 
+def test_numbers_with_nulls_are_lent_and_their_validity_copied():
+    batch = pa.record_batch({"n": [1, None, 3, None], "s": ["a", None, "b", "c"]})
+    layout = Layout.of(Schema.of(batch.schema))
+    block, feed = Block.allocate(layout, 4, borrows=True), Feed(layout, batch)
+    fill_block(block.address, feed.address, 1, 3, -1)
+    assert [block.column(i).data == block.column(i).room for i in range(2)] == [False, True]
+    assert to_arrow(block).to_pydict() == batch.slice(1).to_pydict()
+
+
 def test_values_that_lie_askew_are_copied_once():
     """Compiled code loads words from where words may lie."""
     memory = np.zeros(8 * 5, np.uint8)

@@ -298,3 +298,37 @@ def test_arrays_reach_any_index(mode):
     values = np.arange(4)
     mode(swap)(values.ctypes.data)
     assert values.tolist() == [3, 1, 2, 0]
+
+
+@record
+class Mixed:
+    whole: i64
+    real: f64
+    word: i32
+    byte: i8
+    sure: flag
+    maybe: optional(i64)
+
+
+Odd = make_record("Odd", [("a", i8), ("b", i8), ("c", i8)])
+
+
+@mode
+def test_copies_are_whole(mode):
+    """Of narrow and of wide fields that were just written, and of a size that is no word's."""
+
+    @compiled
+    def change(target, source, n):
+        source.whole, source.real, source.word = n, n / 2, n + 1
+        source.byte, source.sure, source.maybe = n, n > 0, n
+        copy_record(target, source)
+        source.whole = 0
+        return target.whole, target.real, target.word, target.byte, target.sure, target.maybe
+
+    one, other = Mixed.allocate(), Mixed.allocate()
+    for n in (7, -3):
+        assert mode(change)(one, other, n) == (n, n / 2, n + 1, n, n > 0, n)
+    few, more = Odd.allocate(2), Odd.allocate(2)
+    more[0].a, more[0].b, more[0].c, more[1].a = 1, 2, 3, 4
+    mode(compiled(lambda target, source: copy_record(target, source)))(few[0], more[0])
+    assert [few[0].a, few[0].b, few[0].c, few[1].a] == [1, 2, 3, 0]

@@ -14,8 +14,9 @@ from headrace.stage.generate.stores import StoreLayout
 from headrace.stage.keyed_store import KeyedStore, by_host
 from headrace.stage.memory.records import LINE
 from headrace.stage.panes import take_spare
-from headrace.stage.room import charge, give_memory, grow_panes, take_memory
-from headrace.stage.store import Account
+from headrace.stage.room import grow_panes
+from headrace.stage.store import Account, Store
+from headrace.stage.store_room import PIECE, Piece, charge, give_memory, take_memory
 from headrace.stage.tables import store_functions
 from headrace.stage.windows import OpenWindows
 
@@ -96,3 +97,31 @@ def test_an_account_lives_as_long_as_what_counts_against_it():
         assert gone() is not None
         del store
         assert gone() is None
+
+
+def chain(address, following):
+    while address:
+        yield address
+        address = following(address)
+
+
+def test_what_the_host_may_look_at_stays_while_windows_come_and_go():
+    """`metrics()` walks over windows while a worker closes them and makes the directory larger:
+    what it finds then may be old, but it is memory of theirs."""
+    account = Account.allocate()
+    windows = OpenWindows(
+        store_functions(LAYOUT, None, True).entry, keeps_text=True, account=account
+    )
+    panes, looked_at, directories = windows.panes, {}, set()
+    for start in range(0, 400, 40):
+        for pane in range(start, start + 40):
+            windows.open(pane, pane, pane)
+            directories.add(panes.directory)
+        looked_at |= {store.header.address: store for store in windows.stores.values()}
+        used = account.used
+        windows.close(list(range(start, start + 40)))
+        assert account.used < used  # records, index and strings are given back
+    kept = [chain(first, lambda at: Store(at).next) for first in (panes.spare, panes.headers)]
+    assert set(looked_at) == {address for each in kept for address in each} and len(looked_at) == 40
+    assert set(chain(panes.directory, lambda at: Piece(at - PIECE).next)) == directories
+    assert len(directories) > 1 and sum(store.size_bytes for store in looked_at.values()) > 0

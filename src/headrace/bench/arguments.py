@@ -234,7 +234,7 @@ def _add_chain(kinds: Commands[argparse.ArgumentParser]) -> None:
         metavar="N,N",
         help="lengths of chains to compare (default: 10,1000)",
     )
-    chain.add_argument("--rows", type=count, help="rows of the longest chain (default: 2 million)")
+    chain.add_argument("--rows", type=count, help="rows of the longest chain (default: 8 million)")
     chain.add_argument("--fuse", choices=("auto", "none"), default="none")
     chain.add_argument("--capacity", type=count, help="rows in a block (default: the engine's)")
     chain.add_argument("--repeat", type=count, default=3, help="timed rounds (default: 3)")

@@ -2,8 +2,9 @@
 
 Each operator adds one to a column. The last one looks at every row: it lets wrong rows pass, and
 of each round of the replayed table the first one, so that little reaches the sink, and what does
-tells whether all were right. The time of source, last operator and sink is that of a chain of no
-operators; it is taken off. Short chains get more rows than long ones, for the same work.
+tells whether all were right. The cost is the CPU time of the process, which is its own also where
+others use the cores. That of source, last operator and sink is that of a chain of no operators; it
+is taken off. Short chains get more rows than long ones, for the same work.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .report import Report, right_or_wrong
 from .saying import Said, say_nothing
 
 LENGTHS = (10, 1000)
-ROWS = 2_000_000  # of the longest chain
+ROWS = 8_000_000  # of the longest chain: until it is full, it is slower
 TABLE_ROWS = 65_536
 REPEAT = 3
 
@@ -53,7 +54,7 @@ def run_chain(operators: int, rows: int, how: How, table_rows: int = TABLE_ROWS)
     right = ended.rows == rows and found.num_rows == rounds
     right = right and bool((found["index"].to_numpy() == 0).all())
     right = right and bool((found["n"].to_numpy() == operators).all())
-    return Run(rows, ended.seconds, right)
+    return Run(rows, ended.seconds, right, ended.cpu / ended.seconds)
 
 
 def measure(
@@ -64,7 +65,7 @@ def measure(
     repeat: int = REPEAT,
     say: Said = say_nothing,
 ) -> dict[str, Any]:
-    """The cost per row and operator of each length, in nanoseconds of all workers together."""
+    """The cost per row and operator of each length, in nanoseconds of all threads together."""
     lengths = sorted(set(lengths))
     most = rows * lengths[-1]
     plan = {length: most // length for length in lengths}
@@ -78,9 +79,10 @@ def measure(
             found[length].append(run_chain(length, plan.get(length, plan[lengths[0]]), how))
     correct = all(run.correct for runs in found.values() for run in runs)
     timed = {length: runs[1:] for length, runs in found.items()}
-    bare = _nanoseconds(timed.pop(0), how)
-    costs = {length: (_nanoseconds(runs, how) - bare) / length for length, runs in timed.items()}
-    with_all = {length: _nanoseconds(runs, how) / length for length, runs in timed.items()}
+    bare = _nanoseconds(timed.pop(0))
+    costs = {length: (_nanoseconds(runs) - bare) / length for length, runs in timed.items()}
+    with_all = {length: _nanoseconds(runs) / length for length, runs in timed.items()}
+    cores = {length: statistics.median(run.cores for run in runs) for length, runs in timed.items()}
     return {
         "workload": "chain",
         "engine": how.engine,
@@ -94,13 +96,14 @@ def measure(
         "ns_with_source_and_sink": {str(k): round(cost, 4) for k, cost in with_all.items()},
         "ratio_with_source_and_sink": _ratio(with_all),
         "source_and_sink_ns_per_row": round(bare, 4),
+        "cores": {str(k): round(used, 2) for k, used in cores.items()},
         "correct": correct,
     }
 
 
-def _nanoseconds(runs: Sequence[Run], how: How) -> float:
-    """Of all workers together, for a row through the whole chain: the median run."""
-    return statistics.median(run.seconds / run.rows for run in runs) * 1e9 * how.threads
+def _nanoseconds(runs: Sequence[Run]) -> float:
+    """CPU time of a row through the whole chain: the median run."""
+    return statistics.median(run.seconds * run.cores / run.rows for run in runs) * 1e9
 
 
 def _ratio(costs: dict[int, float]) -> float | None:

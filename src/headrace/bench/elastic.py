@@ -1,8 +1,10 @@
 """`headrace bench elastic`: `workers="auto"` on graphs of many operators (Streams §5).
 
 Each operator adds one to a column and is a unit of its own (`fuse="none"`). A graph runs with every
-fixed number of workers, then with as many as the engine finds; what counts is its rate when it has
-had time to look, to the best of the fixed ones.
+fixed number of workers and with as many as the engine finds, in turns; what counts is how many rows
+a second all of its operators take (Streams fig. 11) when it has had time to look: the median of the
+rounds, to the fixed number that it fares worst against. Queues are short: those of 1,000 operators
+would fill up for seconds, and be worked off for as long.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +26,14 @@ from headrace.stream import Stream
 
 from . import report
 from .figure import Figure, Found, by_name
+from .harness import DISTURBED, Run, in_turns
+from .machine import Usage
 from .node.bench import ENGINE, Bench, Measure, Settings
 from .node.engine import long_chain
 from .queries import How, Queries, Results
 
-LOOK_SECONDS = 4.0  # in which it may look for the best level, in terms of the measure of all times
+LOOK_SECONDS = 4.0  # in which it may look for the best level; less where one second is too long
+CAPACITY = 256  # rows in a block
 TABLE_ROWS = 65_536
 
 
@@ -63,51 +69,55 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
 }
 
 
-@dataclass(frozen=True)
-class Observed:
-    """Rows per second of a graph, how many workers ran, and whether its results were right."""
-
-    rate: float
-    workers: int
-    correct: bool
-
-
-def observe(bench: Bench, shape: Shape, workers: int | str, seconds: float) -> Observed:
-    """Run a graph, and look at it after some seconds."""
+def observe(bench: Bench, shape: Shape, workers: int | str, seconds: float) -> Run:
+    """Run a graph, and look at it after some seconds: at the rows of all its operators."""
     index, results = np.arange(TABLE_ROWS), Results()
     rows = hr.read.replay({"index": index, "n": index}, name="numbers")
     output = shape.stream(rows).write.callback(results.take)
-    with Queries([output], How(ENGINE, workers, "none")) as queries:
+    # an order would make one operator of branches that meet again
+    how = How(ENGINE, workers, "none", capacity=CAPACITY, ordering="none")
+    with Queries([output], how) as queries:
         queries.await_rows()
         queries.await_warm()
+        queries.await_that(lambda: results.first is not None)  # pools have grown as far as they do
         time.sleep(seconds)
-        before, began = queries.rows()[0], time.perf_counter()
+        usage, before, began = Usage(), _taken(queries), time.perf_counter()
         time.sleep(bench.settings.seconds)
-        read, passed = queries.rows()[0] - before, time.perf_counter() - began
-        active = queries.active
+        taken, passed = _taken(queries) - before, time.perf_counter() - began
+        seen = {"workers": queries.active, "others": usage.others()}
         queries.stop()
         correct = shape.is_right(results.table(output), queries.rows()[0])
-    return Observed(read / passed, active, correct)
+    return Run(taken, passed, correct, seen=seen)
+
+
+def _taken(queries: Queries) -> int:
+    (job,) = queries.jobs
+    return sum(operator["rows_in"] for operator in job.metrics().values())
 
 
 def _measure(name: str) -> Measure:
     def measure(bench: Bench) -> dict[str, Found]:
-        seconds, fixed = bench.settings.seconds, {}
-        shape = SHAPES[name](bench.settings.graph_operators)
-        for level in range(1, (os.cpu_count() or 1) + 1):
-            bench.say(f"{level} workers")
-            fixed[level] = observe(bench, shape, level, seconds / 5)
-        bench.say("auto")
-        found = observe(bench, shape, AUTO, LOOK_SECONDS * seconds / Settings.seconds)
-        details = {
-            "rows_per_s": {str(level): round(seen.rate) for level, seen in fixed.items()},
-            "auto_rows_per_s": round(found.rate),
-            "auto_workers": found.workers,
-            "operators": bench.settings.graph_operators,
+        settings = bench.settings
+        shape = SHAPES[name](settings.graph_operators)
+        settled = LOOK_SECONDS * min(1.0, settings.seconds)  # all after the same time
+        levels = range(1, (os.cpu_count() or 1) + 1)
+        sides = {
+            str(level): partial(observe, bench, shape, level, settled) for level in (*levels, AUTO)
         }
-        correct = found.correct and all(seen.correct for seen in fixed.values())
-        best = max(seen.rate for seen in fixed.values())
-        return {name: Found(found.rate / best, correct, details)}
+        turns = in_turns(sides, settings.rounds, warm_up=False, say=bench.say)
+        duel = min((turns.duel(AUTO, str(level)) for level in levels), key=lambda each: each.ratio)
+        others = [run.seen["others"] for runs in turns.runs.values() for run in runs]
+        details = {
+            **duel.said(),
+            "rows_per_s": {
+                side: [round(run.rate) for run in runs] for side, runs in turns.runs.items()
+            },
+            "auto_workers": [run.seen["workers"] for run in turns.runs[AUTO]],
+            "cores_of_others": others,
+            "operators": settings.graph_operators,
+        }
+        quiet = all(used is None or used <= DISTURBED for used in others)
+        return {name: Found(duel.ratio, turns.correct, details, quiet)}
 
     return measure
 

@@ -33,7 +33,7 @@ LOW_BATCH = 2_000_000  # rows
 WORK = 100  # steps for each row of a LOW query
 WARM_BATCHES = 2
 WARM_SECONDS = 300.0  # at most; queries start one after the other
-MEASURED = 6  # times of --seconds
+MEASURED = 1  # times of --seconds
 LEAST_LATENCIES = 3  # of each HIGH query
 
 
@@ -140,24 +140,26 @@ def observe(
     highs = [High(start) for _ in range(min(HIGHS, bench.settings.queries - 2))]
     jobs: list[AnyJob] = []
     with _stopped(jobs):
-        queries: list[Low | High] = [*lows, *highs]
-        for query in queries:  # one after the other: Spark is slow to start Python processes
+        queries: list[Low | High] = [*highs, *lows]
+        for query in queries:  # those that take all of the machine come last
             given = {} if gate is None else {"gate": gate, "priority": query.priority}
             with around(query):
                 options = {**query.options, **given, "session": session}
                 jobs.append(hr.start(query.output, engine="spark", **options))
-            _await(jobs, lambda: jobs[-1].progress().batches > 0)
+            if isinstance(query, High):  # Spark is slow to start Python processes
+                _await(jobs, lambda: jobs[-1].progress().batches > 0)
         _await(jobs, lambda: all(job.progress().batches >= WARM_BATCHES for job in jobs))
         for high in highs:
             high.latencies.clear()
-        before, began = [job.progress() for job in jobs[: len(lows)]], time.perf_counter()
+        low_jobs = jobs[len(highs) :]
+        before, began = [job.progress() for job in low_jobs], time.perf_counter()
         threading.Event().wait(MEASURED * bench.settings.seconds)
         _await(jobs, lambda: all(len(high.latencies) >= LEAST_LATENCIES for high in highs))
-        after = [job.progress() for job in jobs[: len(lows)]]
+        after = [job.progress() for job in low_jobs]
         passed = time.perf_counter() - began
         latencies = [latency for high in highs for latency in high.latencies]
         said = "" if gate is None else gate.scheduling()
-    ended = [job.progress() for job in jobs[: len(lows)]]
+    ended = [job.progress() for job in low_jobs]
     correct = all(high.correct for high in highs)
     correct &= all(low.rows_out == -(-low.rows_in // 2) for low in ended)
     rows = [b.rows_in - a.rows_in for a, b in zip(before, after, strict=True)]

@@ -14,12 +14,13 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from .saying import Said, say_nothing
 
+TRIES, DISTURBED = 3, 0.1  # of a measurement; cores that other processes use
 Program = Callable[[], pa.Table]
 Check = Callable[[pa.Table], bool]
 
@@ -163,6 +164,30 @@ def in_turns(
             if number:
                 found.runs[name].append(run)
     return found
+
+
+class Seen(Protocol):
+    """What was measured."""
+
+    @property
+    def correct(self) -> bool:
+        """Were its results right?"""
+
+    @property
+    def others(self) -> float | None:
+        """Cores that other processes used meanwhile; None: not known."""
+
+
+S = TypeVar("S", bound=Seen)
+
+
+def undisturbed(observe: Callable[[], S]) -> S:
+    """Measure, and once more, twice at most, where other processes took too much of the machine."""
+    for _ in range(TRIES):
+        seen = observe()
+        if not seen.correct or seen.others is None or seen.others <= DISTURBED:
+            break
+    return seen
 
 
 def timed(program: Program, check: Check, rows: int) -> Run:

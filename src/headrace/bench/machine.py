@@ -49,6 +49,7 @@ class Usage:
 
     def __init__(self) -> None:
         self._cpu, self._started = time.process_time(), time.perf_counter()
+        self._busy = _busy_seconds()
         self.resident = resident_bytes()
 
     def look(self) -> None:
@@ -61,3 +62,15 @@ class Usage:
         """How many cores were used on average."""
         passed = max(time.perf_counter() - self._started, 1e-9)
         return (time.process_time() - self._cpu) / passed
+
+    def others(self) -> float | None:
+        """How many cores other processes used on average; None where the system does not tell.
+
+        >>> used = Usage().others()
+        >>> used is None or used >= 0
+        True
+        """
+        busy, passed = _busy_seconds(), max(time.perf_counter() - self._started, 1e-9)
+        if busy is None or self._busy is None:
+            return None
+        return round(max(0.0, (busy - self._busy) / passed - self.cores()), 2)

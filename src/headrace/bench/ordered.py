@@ -6,14 +6,17 @@ by row and in order, with what NumPy computes.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import headrace as hr
+from headrace.node.appending import FEW
 from headrace.stream import Stream
 from headrace.workloads import ysb
 
@@ -21,16 +24,20 @@ from . import partitioned, report
 from .figure import Figure, Found, by_name
 from .harness import Duel, Run, in_turns
 from .operators import Bench, Settings
-from .queries import How, finish
+from .queries import Column, How, finish, finish_into
 
 STEPS = 8_000  # of a row of `heavy`: about 10 µs
 ADDEND, MASK = 12_345, (1 << 31) - 1
 NUMBERS = 1_000  # that `heavy` begins with
 WINDOW = 1_000  # rows
+REORDER_ROWS = 8_000_000
 LIGHT_STEPS = 100  # of a row that takes about 0.1 µs
-SELECTIVITY = 50
-STRAGGLER_EVERY, STRAGGLER_STEPS = 1_000, 400_000  # about 0.5 ms
-TEXTS, TEXT_BYTES = 8, 100  # that are copied again where a row is sent
+SELECTIVITY, FIFTY_STEPS = 50, 100
+SLOWED_SHARE = 2  # one in so many rows: they take longer
+STRAGGLER_EVERY, STRAGGLER_STEPS = 4_096, 200_000  # about 0.25 ms
+KEPT = 16  # one in so many rows comes to the sink
+TEXTS, TEXT_BYTES = 16, 30  # that are copied again where a row is sent
+YSB_ROWS, OVERHEAD_ROWS = 4_000_000, 96_000_000
 
 
 def heavy(n):  # type: ignore[no-untyped-def]  # compiled
@@ -73,45 +80,97 @@ def _stateless(bench: Bench) -> dict[str, Found]:
 # ---- how rows are put in order ---------------------------------------------------------------
 
 
-def light(n):  # type: ignore[no-untyped-def]  # compiled
-    """A row that takes hardly longer than to be put in order."""
-    for _ in range(LIGHT_STEPS):
+def light(n, steps):  # type: ignore[no-untyped-def]  # compiled
+    """A row that takes so many steps; few are hardly longer than to be put in order."""
+    for _ in range(steps):
         n = (n * n + ADDEND) & MASK
     yield n
 
 
-def fifty(n):  # type: ignore[no-untyped-def]  # compiled
+def fifty(n, steps):  # type: ignore[no-untyped-def]  # compiled
     """Many rows for one, as in fig. 13."""
-    for k in range(SELECTIVITY):
-        yield n * SELECTIVITY + k
+    for _ in range(SELECTIVITY):
+        for _ in range(steps):
+            n = (n * n + ADDEND) & MASK
+        yield n
 
 
-def uneven(n):  # type: ignore[no-untyped-def]  # compiled
-    """Rows of which one in a thousand takes as long as many: what is behind it piles up."""
-    steps = STRAGGLER_STEPS if n % STRAGGLER_EVERY == 0 else LIGHT_STEPS
-    m = n
+def stepped(numbers: np.ndarray, steps: int) -> np.ndarray:
+    """What `light` makes of numbers.
+
+    >>> stepped(np.array([1, 2]), 1).tolist(), list(light(2, 1))
+    ([12346, 12349], [12349])
+    """
     for _ in range(steps):
-        m = (m * m + ADDEND) & MASK
-    yield n
+        numbers = (numbers * numbers + ADDEND) & MASK
+    return numbers
 
 
-def _shared(table: pa.Table, function: Callable[..., Any]) -> Stream:
+@dataclass(frozen=True)
+class Case:
+    """A stream, what its last column is, in order, and how its rows are laid out."""
+
+    stream: Stream
+    expected: np.ndarray
+    rows: int
+    capacity: int | None = None
+
+
+def _shared(columns: dict[str, Any], function: Callable[..., Any]) -> Stream:
     """A function that all workers share, behind an exchange to one owner."""
-    texts = [name for name in table.column_names if name != "n"]
+    table = pa.table(columns)
     rows = hr.read.memory(table).limit(table.num_rows)
-    return rows.flat_map(function, output={"made": hr.int64}, columns=["n"], carry=texts)
+    return rows.flat_map(function, output={"made": hr.int64}, columns=["n", "steps"])
 
 
-def _duel(
-    bench: Bench, stream: Stream, expected: np.ndarray, rows: int, sides: dict[str, How]
-) -> tuple[Duel, bool]:
+def _light(rows: int) -> Case:
+    numbers = np.arange(rows)
+    columns = {"n": numbers, "steps": np.full(rows, LIGHT_STEPS)}
+    return Case(_shared(columns, light), stepped(numbers, LIGHT_STEPS), rows)
+
+
+def _fifty(rows: int) -> Case:
+    rows = max(1, rows // SELECTIVITY)
+    numbers = np.arange(rows)
+    made = [stepped(numbers, FIFTY_STEPS)]
+    while len(made) < SELECTIVITY:
+        made.append(stepped(made[-1], FIFTY_STEPS))
+    columns = {"n": numbers, "steps": np.full(rows, FIFTY_STEPS)}
+    return Case(_shared(columns, fifty), np.stack(made, axis=1).ravel(), rows)
+
+
+def _slowed(rows: int) -> Case:
+    """Rows whose strings are copied when they are sent, which takes as long as to make them: blocks
+    are small enough for that. Now and then a row takes long, and what is behind it piles up. The
+    strings are read behind it, by an operator of its own; few rows come to the sink, as
+    Python would take more time for small blocks than all else."""
+    rows = max(1, rows // SLOWED_SHARE)
+    numbers, steps = np.arange(rows), np.zeros(rows, np.int64)
+    late = numbers[STRAGGLER_EVERY // 2 :: STRAGGLER_EVERY]
+    steps[late] = STRAGGLER_STEPS
+    made = numbers.copy()
+    made[late] = stepped(late, STRAGGLER_STEPS)
+    texts = {f"text_{k}": hr.lit("x" * TEXT_BYTES + str(k)) for k in range(TEXTS)}
+    stream = _shared({"n": numbers, "steps": steps}, light).with_columns(texts)
+    read = functools.reduce(operator.and_, (hr.col(name) != "" for name in texts))
+    kept = read & (hr.col("made") % KEPT == 0)
+    stream = stream.filter(kept, on_error="skip").select("made")  # not fused with what is before
+    return Case(stream, made[made % KEPT == 0], rows, FEW)
+
+
+def _duel(bench: Bench, case: Case, sides: dict[str, How]) -> tuple[Duel, bool]:
     """Two ways to run a stream; its last column is compared row by row, in order."""
 
+    made = Column(len(case.expected))
+
     def side(how: How) -> Callable[[], Run]:
+        how = replace(how, capacity=case.capacity)
+        expected = in_order(case.expected, how)
+
         def run() -> Run:
-            ended = finish(stream, how)
-            made = ended.result.column(ended.result.num_columns - 1).to_numpy()
-            return Run(rows, ended.seconds, np.array_equal(in_order(made, how), expected))
+            seconds = finish_into(case.stream, how, made)
+            right = np.array_equal(in_order(made.values, how), expected)
+            return Run(case.rows, seconds, right and made.rows == len(expected))
 
         return run
 
@@ -131,25 +190,11 @@ def in_order(made: np.ndarray, how: How) -> np.ndarray:
 
 
 def _reorder(bench: Bench) -> dict[str, Found]:
-    rows = bench.settings.rows or 200_000
-    numbers = np.arange(rows)
-    table, texts = pa.table({"n": numbers}), pa.array(["x" * TEXT_BYTES] * rows)
-    wide = pa.table({"n": numbers, **{f"text_{k}": texts for k in range(TEXTS)}})
-    lightly = numbers.copy()
-    for _ in range(LIGHT_STEPS):
-        lightly = (lightly * lightly + ADDEND) & MASK
-    many = (numbers[:, None] * SELECTIVITY + np.arange(SELECTIVITY)).ravel()
-    cases = {
-        "light": (_shared(table, light), lightly),
-        "selectivity 50": (_shared(table, fifty), many),
-        "slowed send": (_shared(wide, uneven), numbers),
-    }
+    rows = bench.settings.rows or REORDER_ROWS
+    cases = {"light": _light(rows), "selectivity 50": _fifty(rows), "slowed send": _slowed(rows)}
     how = How("node", bench.settings.workers)
     sides = {"non-blocking": how, "lock": replace(how, reorder="lock")}
-    found = {
-        name: _duel(bench, stream, expected, rows, sides)
-        for name, (stream, expected) in cases.items()
-    }
+    found = {name: _duel(bench, case, sides) for name, case in cases.items()}
     duels = {name: duel for name, (duel, _) in found.items()}
     correct = all(right for _, right in found.values())
     details = {"rows": rows, **{name: duel.said() for name, duel in duels.items()}}
@@ -161,16 +206,19 @@ def _reorder(bench: Bench) -> dict[str, Found]:
 
 
 def _overhead(bench: Bench) -> dict[str, Found]:
-    data = ysb.make(bench.settings.rows or 4_000_000)
-    views = ysb.views(hr.read.memory(data.events), data.campaigns)
+    """The same events again and again, so that a round lasts long enough to tell something."""
+    rows = bench.settings.rows or OVERHEAD_ROWS
+    times = max(1, rows // YSB_ROWS)
+    data = ysb.make(min(rows, YSB_ROWS))
+    events = pa.concat_tables([data.events] * times)
+    views = ysb.views(hr.read.memory(events), data.campaigns)
     stream = views.select("ad_id", "campaign_id", "event_time")
-    events = data.events["event_type"].to_numpy() == ysb.VIEW
-    expected = data.events["event_time"].to_numpy()[events]
+    is_view = data.events["event_type"].to_numpy() == ysb.VIEW
+    expected = np.tile(data.events["event_time"].to_numpy()[is_view], times)
     how = How("node", bench.settings.workers)
     sides = {name: replace(how, ordering=name) for name in ("total", "none")}
-    rows = data.events.num_rows
-    duel, correct = _duel(bench, stream, expected, rows, sides)
-    return {"overhead": Found(duel.ratio, correct, {**duel.said(), "rows": rows})}
+    duel, correct = _duel(bench, Case(stream, expected, events.num_rows), sides)
+    return {"overhead": Found(duel.ratio, correct, {**duel.said(), "rows": events.num_rows})}
 
 
 FIGURES = by_name(

@@ -22,6 +22,7 @@ from headrace.control.simulator import (
 from . import report
 from .figure import Figure, Found, by_name
 from .node.ablation import ablation
+from .node.agreement import agreement
 from .node.bench import Bench, Settings
 from .node.classes import classes
 from .node.policies import cost, mixed
@@ -137,6 +138,8 @@ FIGURES = by_name(
     Figure("mixed", "8 queries: mean latency of latency_optimized to the lowest", 1.05, True),
     Figure("multi_class", "HIGH queries' worst latency: dedicated threads to classes", 20.0),
     Figure("steps", "until throughput follows a step (Enjima fig. 6)", 1.0, True, "s"),
+    Figure("agreement", "policies that the simulator ranks as the node engine does", 1.0),
+    Figure("agreement_rates", "rates simulated and on the engine: the difference", 0.15, True),
     Figure("simulated", "orderings of manual, dedicated, dynamic (Streams figs. 9, 10)", 1.0),
     Figure("simulated_second", "one of 176 cores, 1,000 operators", 60.0, True, "s of CPU"),
 )
@@ -150,6 +153,7 @@ SUITE = report.Suite(
         ("mixed",): mixed,
         ("multi_class",): classes,
         ("steps",): steps,
+        ("agreement", "agreement_rates"): agreement,
         ("simulated",): simulated,
         ("simulated_second",): whole_second,
     },

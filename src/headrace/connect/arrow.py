@@ -95,7 +95,8 @@ def as_table(data: Any, schema: Schema | None = None) -> pa.Table:
             return _table_of_columns(_columns_of_rows(rows, schema), schema)
     raise DataError(
         f"a {type(data).__name__} is not data that can be read; use an Arrow table, a pandas or "
-        "Polars frame, a dict of lists or a list of dicts"
+        "Polars frame, a dict of lists or a list of dicts; read.iterate takes what gives rows one "
+        "by one"
     )
 
 

@@ -8,14 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.plan.errors import DataError
 
 from . import files
 from .arrow import check_names
-from .files import FileSource, Selection, row_numbers
+from .file_source import FileSource
+from .files import Numbers, Selection, row_numbers
 from .paths import DECODING_ERRORS, FilePath, open_regular, whole_path
 
 FILE_MAGIC = b"ARROW1"  # at the beginning and the end of the file format
@@ -93,7 +93,7 @@ class ArrowContent:
 
     def batches(
         self, selection: Selection, start: int, stop: int | None
-    ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    ) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
         """Pieces that share the memory of a record batch."""
         fields = [self.schema.get_field_index(name) for name in selection.columns.names]
         first = 0

@@ -57,9 +57,13 @@ class ArrowWriter:
         options = pa.ipc.IpcWriteOptions(compression=chosen)
         self._file = pa.ipc.new_file(os.fspath(path), schema, options=options)
 
-    def write_table(self, table: pa.Table) -> None:
-        """Add rows, in pieces of a useful size: readers get them as they lie in the file."""
-        self._file.write_table(table.combine_chunks(), max_chunksize=GROUP_ROWS)
+    def encoded(self, rows: pa.Table) -> pa.Table:
+        """Rows in one piece."""
+        return rows.combine_chunks()
+
+    def add(self, encoded: pa.Table) -> None:
+        """Write rows, in pieces of a useful size: readers get them as they lie in the file."""
+        self._file.write_table(encoded, max_chunksize=GROUP_ROWS)
 
     def close(self) -> None:
         """Write the end, and close the file."""

@@ -19,6 +19,25 @@ class Clock(Protocol):
         ...
 
 
+class EpochClock:
+    """Seconds since 1970 by the clock of the machine, which do not go back when that is set.
+
+    >>> EpochClock().now() > 1_700_000_000
+    True
+    """
+
+    def __init__(self) -> None:
+        self._since = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self._since + time.monotonic()
+
+    def wait(self, until: float, timeout: float, stop: threading.Event) -> None:
+        """Wait until `until`, at most `timeout` seconds, less if `stop` is set."""
+        stop.wait(max(0.0, min(until - self.now(), timeout)))
+
+
 class WallClock:
     """The time of the machine.
 

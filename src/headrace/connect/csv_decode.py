@@ -6,7 +6,6 @@ it: where Arrow refuses many, it is asked for the one half and the other.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -163,8 +162,9 @@ class Columns:
             strings_can_be_null=words,
             quoted_strings_can_be_null=False,
         )
+        source: Any = pa.BufferReader(data)  # its stubs lack it
         return pcsv.read_csv(
-            io.BytesIO(data),
+            source,
             read_options=reading,
             parse_options=parsing,
             convert_options=converting,

@@ -22,8 +22,8 @@ from .csv_decode import Columns
 from .csv_records import Chunk, Dialect, chunks
 from .files import Selection
 from .lines import TextSource
-from .paths import FilePath, open_bytes, whole_path
-from .text_format import TextFormat
+from .paths import FilePath, whole_path
+from .text_format import TextFormat, open_text
 
 AHEAD = 2  # chunks that are parsed before they are asked for
 
@@ -119,7 +119,7 @@ class CsvContent:
     def __init__(self, path: FilePath, name: str, form: CsvFormat) -> None:
         self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
-        self._file = open_bytes(path)
+        self._file = open_text(path)
         try:
             self._columns = Columns(self._names(), form.dialect, form.nulls)
         except BaseException:
@@ -142,6 +142,8 @@ class CsvContent:
         self._format.is_guessed = True
         sample = next(self._chunks(), None)
         names = self.names
+        if not names:
+            raise DataError(f"{self.path} has nothing that names columns; give schema=")
         kinds: dict[str, pa.DataType] = {}
         if sample is not None:
             texts = Schema(tuple(Field(name, optional(string)) for name in names))

@@ -96,18 +96,32 @@ class CsvWriter:
     def __init__(self, path: Path, schema: Schema, dialect: Dialect) -> None:
         self._schema = schema
         self._written_as = pa.schema({field.name: _written_as(field) for field in schema})
-        options = pcsv.WriteOptions(delimiter=dialect.delimiter)
+        self._delimiter = dialect.delimiter
         self._file = open(path, "wb")  # noqa: SIM115
-        self._writer = pcsv.CSVWriter(self._file, self._written_as, write_options=options)
+        self.add(self._lines(self._written_as.empty_table(), header=True))
 
-    def write_table(self, table: pa.Table) -> None:
-        """Add a line for each row."""
-        columns = [_texts(field, table[field.name]) for field in self._schema]
-        self._writer.write_table(pa.table(columns, schema=self._written_as))
+    def encoded(self, rows: pa.Table) -> pa.Buffer:
+        """A line for each row."""
+        columns = [_texts(field, rows[field.name]) for field in self._schema]
+        return self._lines(pa.table(columns, schema=self._written_as), header=False)
+
+    def _lines(self, rows: pa.Table, header: bool) -> pa.Buffer:
+        options = pcsv.WriteOptions(include_header=header, delimiter=self._delimiter)
+        lines: Any = pa.BufferOutputStream()
+        with pcsv.CSVWriter(lines, self._written_as, write_options=options) as writer:
+            for batch in rows.to_batches():
+                if batch.num_rows:  # Arrow writes what lies in its memory for a batch without rows
+                    writer.write_batch(batch)
+        made: pa.Buffer = lines.getvalue()
+        return made
+
+    def add(self, encoded: pa.Buffer) -> None:
+        """Write lines."""
+        self._file.write(encoded)
+        self._file.flush()
 
     def close(self) -> None:
         """Close the file."""
-        self._writer.close()
         self._file.close()
 
 

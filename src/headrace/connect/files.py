@@ -6,11 +6,12 @@ of them: which files, which part of them, which columns, and what does not fit.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,15 +26,15 @@ from headrace.plan.schema import Schema, schema_of_arrow
 from headrace.plan.types import from_arrow
 from headrace.stage.blocks.validation import validated
 
+from .ahead import Ahead, Making, Users
 from .arrow import (
     check_names,
     first_null,
     has_nulls,
     is_lossless,
     null_error,
-    said_of_unread,
 )
-from .paths import FilePath, find_files, readable_path, whole_path, without_credentials
+from .paths import FilePath
 from .pushdown import mask, usable
 
 CHANNEL = "files"
@@ -44,8 +45,10 @@ DECODED_BYTES = 64 << 20
 GATHERED_ROWS = 8192
 GATHER_SECONDS = 0.005
 NO_ROWS = pa.record_batch({"": pa.nulls(0)})
+SAMPLED_ROWS = 4096  # of a piece: they tell how many a predicate keeps
 WORTH_COPYING = 16  # one row of so many: where a predicate keeps more, the filter behind is quicker
 
+Numbers = range | np.ndarray  # of rows; they rise
 Place = dict[str, Any]  # a position: {"file": its name, "row": how many of its rows lie before}
 
 
@@ -56,14 +59,19 @@ class Selection:
     columns: Schema
     predicate: Expression | None
     schema: Schema  # of all columns, those of the predicate included
+    time: str | None = None  # what is left out must move a watermark as far
 
     @classmethod
     def of(
-        cls, schema: Schema, columns: Sequence[str] | None, predicate: Expression | None
+        cls,
+        schema: Schema,
+        columns: Sequence[str] | None,
+        predicate: Expression | None,
+        time: str | None = None,
     ) -> Selection:
         """What `Source.open` is asked for."""
         wanted = schema if columns is None else schema.select(columns)
-        return cls(wanted, usable(predicate, schema), schema)
+        return cls(wanted, usable(predicate, schema), schema, time)
 
 
 class Described(Protocol):
@@ -94,15 +102,25 @@ class Content(Described, Protocol):
 
     def batches(
         self, selection: Selection, start: int, stop: int | None
-    ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    ) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
         """At least the rows from `start` to `stop`; for each of them the number of the row behind.
 
-        A format may leave out rows that the predicate rules out.
+        A format may leave out rows that the predicate rules out; where they tell the time, only
+        if `stand_ins` are given for them.
         """
         ...
 
     def close(self) -> None:
         """Close the file."""
+        ...
+
+
+@runtime_checkable
+class Divided(Protocol):
+    """An open file whose parts can be read by several threads at once."""
+
+    def parts(self, start: int, stop: int | None) -> Sequence[tuple[int, int]]:
+        """Ranges of rows that follow each other from `start` to `stop`; none if there are none."""
         ...
 
 
@@ -135,102 +153,6 @@ class Format(Protocol):
     def unfinished(self, path: Path) -> str:
         """What a file that is still being written lacks; "" where it is whole."""
         ...
-
-
-class FileSource(Located):
-    """The rows of a file, of the files of a folder, or of those that a glob names.
-
-    Files are read in the order of their names, those that are there when reading starts. Without a
-    schema, it is that of the first file, less the columns that headrace has no type for. Other
-    files must have the columns too, in types of which every value fits.
-
-    Guarantees: replayable, as long as the files stay as they are; a position is a file and a row
-    in it.
-    """
-
-    replayable = True
-    bounded = True
-
-    def __init__(self, path: str | os.PathLike[str], form: Format, *, schema: Any = None) -> None:
-        self._path, self._format = readable_path(path), form
-        base, names = find_files(self._path, form.endings)
-        self._schema, self._unread = schema_of_files(form, self._path, base, names, schema)
-
-    def __str__(self) -> str:
-        path = without_credentials(self._path)
-        return f"{self._format.kind} {path}{said_of_unread(self._unread)}"
-
-    def schema(self) -> Schema:
-        """The schema given, or that of the first file."""
-        return self._schema
-
-    def channels(self) -> Sequence[str]:
-        """One: the files follow each other."""
-        return [CHANNEL]
-
-    @says_where
-    def latest(self) -> dict[str, Place | None]:
-        """The end of the last file; None where there is no file."""
-        base, names = find_files(self._path, self._format.endings)
-        if not names:
-            return {CHANNEL: None}
-        content = self._format.open(base / names[-1], names[-1])
-        try:
-            return {CHANNEL: {"file": names[-1], "row": content.count()}}
-        finally:
-            content.close()
-
-    @says_where
-    def open(
-        self,
-        channel: str,
-        start: Place | None = None,
-        stop: Place | None = None,
-        columns: Sequence[str] | None = None,
-        predicate: Expression | None = None,
-    ) -> FileReader:
-        """Read the files from `start` to `stop`."""
-        check_channel(self, channel)
-        base, names = self._between(start, stop)
-        selection = Selection.of(self._schema, columns, predicate)
-        reader = FileReader(self._format, base, names, selection, start, stop)
-        reader.place = self.place
-        return reader
-
-    def files(self) -> dict[str, tuple[int, int]]:
-        """The files that are there now: for each its size, and when it was changed (ns)."""
-        base, names = find_files(self._path, self._format.endings)
-        found = ((name, (base / name).stat()) for name in names)
-        return {name: (each.st_size, each.st_mtime_ns) for name, each in found}
-
-    def table(self) -> pa.Table:
-        """All rows."""
-        reader = self.open(CHANNEL)
-        tables = [self._schema.to_arrow().empty_table()]
-        ended = False
-        while not ended:
-            batch = reader.poll(DECODED_ROWS, 0.0)
-            ended = batch.ended
-            if batch.rows is not None:
-                tables.append(pa.Table.from_batches([batch.rows]))
-        return pa.concat_tables(tables[1:] or tables, promote_options="permissive")
-
-    def committed(self, channel: str, position: Place) -> None:
-        """Nothing to do: the files belong to someone else."""
-
-    def close(self) -> None:
-        """Nothing to do: readers hold the files."""
-
-    def _between(self, start: Place | None, stop: Place | None) -> tuple[FilePath, list[str]]:
-        """The files that have rows between two positions."""
-        base, names = find_files(self._path, self._format.endings)
-        for position in (start, stop):
-            if position is not None and position["file"] not in names:
-                gone = whole_path(base / position["file"])
-                raise DataError(f"{gone} is gone, and was read up to before")
-        first = "" if start is None else start["file"]
-        kept = [n for n in names if n >= first and (stop is None or n <= stop["file"])]
-        return base, kept
 
 
 def schema_of_files(
@@ -274,13 +196,14 @@ def check_columns(content: Described, schema: Schema) -> None:
             )
 
 
-def row_numbers(first: int, count: int) -> np.ndarray:
+def row_numbers(first: int, count: int) -> range:
     """For each of some rows that follow each other the number of the row behind."""
-    return np.arange(first + 1, first + count + 1)
+    return range(first + 1, first + count + 1)
 
 
 def rows_at_once(kinds: Iterable[pa.DataType]) -> int | None:
-    """How many rows of columns of these types to decode at a time; None where texts are among them.
+    """How many rows of columns of these types to decode at a time; None where texts are among them
+    that are not codes.
 
     >>> rows_at_once([pa.int64()]), rows_at_once([pa.int64()] * 1000), rows_at_once([pa.string()])
     (131072, 8388, None)
@@ -321,8 +244,13 @@ class Piece:
 
     file: str
     rows: pa.RecordBatch
-    behind: np.ndarray
+    behind: Numbers
     end: int
+
+    def size(self) -> int:
+        """How many bytes it takes."""
+        numbers = 0 if isinstance(self.behind, range) else self.behind.nbytes
+        return self.rows.nbytes + numbers
 
 
 class FileReader(Located):
@@ -340,12 +268,23 @@ class FileReader(Located):
         self._format, self._base, self._names = form, base, names
         self._selection, self._start, self._stop = selection, start, stop
         self._position = start
-        self._pieces = self._read()
+        self._threads = 1
+        self._pieces: Generator[Piece, None, None] | Ahead[Piece] = self._read()
         self._piece: Piece | None = None  # the one that is being given
         self._given = 0  # how many of its rows have been given
         self._is_over = False
         self._failed: DataError | None = None
         self._closed = threading.Event()
+
+    def read_on(self, threads: int) -> None:
+        """Read on so many threads, ahead of who polls: files, and parts of those that have some.
+
+        It is called before the first poll, and whoever calls it closes the reader.
+        """
+        self._threads = threads
+        if threads > 1:
+            most = DECODED_BYTES // threads
+            self._pieces = Ahead(self._makings(), threads=threads, most=most, size=Piece.size)
 
     @says_where
     def poll(self, max_rows: int, timeout: float) -> Batch:
@@ -400,6 +339,8 @@ class FileReader(Located):
     def close(self) -> None:
         """Give no more rows; the file is closed by the thread that reads, or with the reader."""
         self._closed.set()
+        if isinstance(self._pieces, Ahead):
+            self._pieces.close()
 
     def _give(self, piece: Piece, max_rows: int) -> pa.RecordBatch:
         start, rows = self._given, piece.rows
@@ -411,22 +352,42 @@ class FileReader(Located):
         return rows.slice(start, self._given - start)
 
     def _read(self) -> Generator[Piece, None, None]:
+        for making in self._makings():
+            yield from making()
+
+    def _makings(self) -> Iterator[Making[Piece]]:
+        """What reads the parts of the files, one after the other."""
         for name in self._names:
             content = self._format.open(self._base / name, name)
             try:
                 check_columns(content, self._selection.columns)
-                yield from self._read_file(content)
-            finally:
+            except DataError:
                 content.close()
+                raise
+            start = self._start["row"] if self._start and self._start["file"] == name else 0
+            stop = self._stop["row"] if self._stop and self._stop["file"] == name else None
+            parts: Sequence[tuple[int, int | None]] = []
+            if self._threads > 1 and isinstance(content, Divided):
+                parts = content.parts(start, stop)
+            parts = parts or [(start, stop)]
+            users = Users(len(parts), content.close)
+            for first, end in parts:
+                yield partial(self._read_part, content, first, end, users)
 
-    def _read_file(self, content: Content) -> Iterator[Piece]:
+    def _read_part(
+        self, content: Content, start: int, stop: int | None, users: Users
+    ) -> Iterator[Piece]:
+        try:
+            yield from self._read_rows(content, start, stop)
+        finally:
+            users.leave()
+
+    def _read_rows(self, content: Content, start: int, stop: int | None) -> Iterator[Piece]:
         name, path = content.name, content.path
-        start = self._start["row"] if self._start and self._start["file"] == name else 0
-        stop = self._stop["row"] if self._stop and self._stop["file"] == name else None
         reached = start
         for rows, behind in content.batches(self._selection, start, stop):
-            low = int(np.searchsorted(behind, start, "right"))
-            high = len(behind) if stop is None else int(np.searchsorted(behind, stop, "right"))
+            low = bisect_right(behind, start)
+            high = len(behind) if stop is None else bisect_right(behind, stop)
             reached = int(behind[-1])
             if low < high:
                 rows, behind = rows.slice(low, high - low), behind[low:high]
@@ -436,9 +397,9 @@ class FileReader(Located):
         for row in (start, stop):
             if not 0 <= row <= end:
                 raise DataError(f"{path} has {end} rows, not {row}; it has changed")
-        yield Piece(name, NO_ROWS, np.empty(0, np.int64), stop)  # what was left out counts as read
+        yield Piece(name, NO_ROWS, range(0), stop)  # what was left out counts as read
 
-    def _checked(self, path: str, batch: pa.RecordBatch, behind: np.ndarray) -> pa.RecordBatch:
+    def _checked(self, path: str, batch: pa.RecordBatch, behind: Numbers) -> pa.RecordBatch:
         """The columns of the schema, in its order and types; a file can hold anything."""
         validated(batch, path)
         columns = []
@@ -453,15 +414,24 @@ class FileReader(Located):
             return batch.select([])
         return pa.record_batch(columns, names=list(self._selection.columns.names))
 
-    def _matching(self, name: str, rows: pa.RecordBatch, behind: np.ndarray) -> Piece:
-        """The rows that the predicate keeps, if it is worth while to copy them."""
+    def _matching(self, name: str, rows: pa.RecordBatch, behind: Numbers) -> Piece:
+        """The rows that the predicate keeps, if it is worth while to copy them; the first ones
+        tell whether it may be."""
         end, predicate = int(behind[-1]), self._selection.predicate
-        if predicate is not None and _can_mask(predicate, rows):
-            kept = mask(predicate, rows)
-            if (kept.true_count or 0) * WORTH_COPYING <= rows.num_rows:
+        if predicate is not None and self._selection.time is None and _can_mask(predicate, rows):
+            first = rows.slice(0, SAMPLED_ROWS)
+            kept = mask(predicate, first)
+            if _are_few(kept) and first.num_rows < rows.num_rows:
+                kept = mask(predicate, rows)
+            if _are_few(kept):
                 rows = rows.filter(kept)
-                behind = behind[kept.fill_null(False).to_numpy(zero_copy_only=False)]
+                behind = np.asarray(behind)[kept.fill_null(False).to_numpy(zero_copy_only=False)]
         return Piece(name, rows, behind, end)
+
+
+def _are_few(kept: Any) -> bool:
+    """Does a mask keep so few rows that it is worth while to copy them?"""
+    return (kept.true_count or 0) * WORTH_COPYING <= len(kept)
 
 
 def _can_mask(predicate: Expression, rows: pa.RecordBatch) -> bool:

@@ -76,10 +76,15 @@ class JsonWriter:
         self._schema = schema
         self._file = open(path, "wb")  # noqa: SIM115
 
-    def write_table(self, table: pa.Table) -> None:
-        """Add a line for each row."""
-        for batch in table.to_batches():
-            self._file.writelines(text + b"\n" for text in json_texts(batch, self._schema))
+    def encoded(self, rows: pa.Table) -> bytes:
+        """A line for each row."""
+        texts = (text for batch in rows.to_batches() for text in json_texts(batch, self._schema))
+        return b"".join(text + b"\n" for text in texts)
+
+    def add(self, encoded: bytes) -> None:
+        """Write lines."""
+        self._file.write(encoded)
+        self._file.flush()
 
     def close(self) -> None:
         """Close the file."""

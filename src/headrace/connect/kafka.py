@@ -15,6 +15,7 @@ from headrace.plan.located import says_where
 from headrace.plan.schema import Schema
 from headrace.plan.types import timestamp
 
+from .avro import Avro
 from .kafka_client import LOGGER, TIMEOUT, OfTopic, Trouble, kafka
 from .kafka_decode import RAW, Custom, Decoder, Format, Json, Raw
 from .kafka_metadata import Metadata, WithMetadata
@@ -31,8 +32,9 @@ class KafkaSource(OfTopic):
 
     Formats: "json" is one object per message, with the columns of `schema` (times as ISO 8601,
     bytes as base64; other fields are not read); "raw" has the columns key, value, timestamp,
-    partition and offset; a function gets the values of a batch of messages as a list of bytes and
-    gives a record batch with a row for each.
+    partition and offset; `hr.Avro(registry)` is Avro, whose schemas are in a registry; a function
+    gets the values of a batch of messages as a list of bytes and gives a record batch with a row
+    for each.
 
     Reading starts at the earliest message, behind the latest, at the first of a time, or at the
     offset of each partition (`{0: 100, 1: 250}`; the others start at their earliest). It ends
@@ -65,7 +67,7 @@ class KafkaSource(OfTopic):
         topic: str,
         *,
         schema: Any = None,
-        format: str | Decoder = "json",
+        format: str | Decoder | Avro = "json",
         start: Where = EARLIEST,
         stop: Where | None = None,
         on_error: str = FAIL,
@@ -76,7 +78,7 @@ class KafkaSource(OfTopic):
         if on_error not in (FAIL, SKIP):
             raise DataError(f'on_error={on_error!r}: must be "fail" or "skip"')
         self._skips = on_error == SKIP
-        values = _schema_for(format, schema)
+        values = _schema_for(format, schema, topic)
         self._metadata = Metadata.of(metadata or {}, values)
         self._values, self._schema = values, Schema((*values, *self._metadata.schema))
         self._start = _checked_where("start", start)
@@ -170,7 +172,9 @@ class KafkaSource(OfTopic):
     def _decoder(self, columns: Schema) -> Format:
         values = Schema(tuple(field for field in columns if field.name in self._values))
         made: Format = Raw(values) if self._format == "raw" else Json(values)
-        if callable(self._format):
+        if isinstance(self._format, Avro):
+            made = Custom(self._format.decoder(values), values, values)
+        elif callable(self._format):
             made = Custom(self._format, self._values, values)
         metadata = self._metadata.select(columns.names)
         return WithMetadata(made, metadata, columns) if metadata.columns else made
@@ -252,14 +256,17 @@ def _has_no_leader(error: Exception) -> bool:
     return error.args[0].code() in (errors.NOT_LEADER_FOR_PARTITION, errors.LEADER_NOT_AVAILABLE)
 
 
-def _schema_for(format: str | Decoder, schema: Any) -> Schema:
+def _schema_for(format: str | Decoder | Avro, schema: Any, topic: str) -> Schema:
     if format == "raw":
         if schema is not None:
             raise DataError(f"raw messages have their own columns: {', '.join(RAW.names)}")
         return RAW
+    if isinstance(format, Avro):
+        return format.schema(topic) if schema is None else Schema.of(schema)
     if format != "json" and not callable(format):
         raise DataError(
-            f'format={format!r}: must be "json", "raw" or a function of a list of bytes'
+            f'format={format!r}: must be "json", "raw", hr.Avro(registry) or a function of a list '
+            "of bytes"
         )
     if schema is None:
         raise DataError("give schema=, the names and types of the columns")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from headrace.plan.errors import DataError
+from headrace.plan.errors import DataError, Unreachable
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import DataType, binary, int32, int64, optional, timestamp
 
@@ -212,6 +212,8 @@ class Custom:
     def _decode(self, values: list[Any], first: int) -> tuple[pa.RecordBatch | None, list[Bad]]:
         try:
             return self._rows(values), []
+        except Unreachable:  # says nothing of a message
+            raise
         except Exception as error:  # whatever the function raises is about a message
             if len(values) == 1:
                 return None, [(first, f"{self._name}: {type(error).__name__}: {error}")]

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from headrace.plan.errors import DataError
 from headrace.plan.schema import Field, Schema
 
+from .avro import Avro
 from .iso import is_iso, texts_of_times
 
 Encoder = Callable[[pa.RecordBatch], Sequence[bytes]]
@@ -131,16 +132,16 @@ def raw_values(rows: pa.RecordBatch) -> list[bytes | None]:
     return list(rows.column("value").cast(pa.binary()).to_pylist())
 
 
-def check_format(format: str | Encoder) -> None:
+def check_format(format: str | Encoder | Avro) -> None:
     """A DataError where a format is none."""
-    if format not in ("json", "raw") and not callable(format):
+    if format not in ("json", "raw") and not isinstance(format, Avro) and not callable(format):
         raise DataError(
-            f'format={format!r}: must be "json", "raw" or a function of a record batch that gives '
-            "a list of bytes"
+            f'format={format!r}: must be "json", "raw", hr.Avro(registry) or a function of a '
+            "record batch that gives a list of bytes"
         )
 
 
-def check_columns(schema: Schema, format: str | Encoder, key: str | None) -> None:
+def check_columns(schema: Schema, format: str | Encoder | Avro, key: str | None) -> None:
     """A DataError where a format or a key cannot be made of the columns."""
     if key is not None and key not in schema:
         raise DataError(f"there is no column {key!r} for key=; {schema.closest(key)}")

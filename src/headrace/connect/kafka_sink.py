@@ -12,6 +12,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.located import says_where
 from headrace.plan.schema import Field, Schema
 
+from .avro import Avro
 from .kafka_client import OfTopic, Trouble, format_name, kafka
 from .kafka_encode import Encoder, check_columns, check_format, json_texts, keys_of, raw_values
 from .kafka_transactions import Transactions
@@ -24,8 +25,9 @@ class KafkaSink(OfTopic):
     """Sends each row as a message.
 
     Formats: "json" is an object with all columns (times as ISO 8601, bytes as base64, NaN and the
-    infinities as texts); "raw" sends the column `value` as it is; a function gets a record batch
-    and gives the bytes of each row. `key` names the column of the messages' keys, which decide the
+    infinities as texts); "raw" sends the column `value` as it is; `hr.Avro(registry)`
+    registers the columns as a schema, and sends Avro; a function gets a record batch and gives the
+    bytes of each row. `key` names the column of the messages' keys, which decide the
     partition; without it the client chooses.
 
     Guarantees: at-least-once. Rows are sent as they come and have arrived, at all replicas that are
@@ -51,7 +53,7 @@ class KafkaSink(OfTopic):
         servers: str | Iterable[str],
         topic: str,
         *,
-        format: str | Encoder = "json",
+        format: str | Encoder | Avro = "json",
         key: str | None = None,
         transaction: str | None = None,
         **options: Any,
@@ -64,6 +66,7 @@ class KafkaSink(OfTopic):
         self.exactly_once = self.keeps_ends = transaction is not None
         self._connection.check("Producer")
         self._schema = Schema(())
+        self._encoder: Encoder | None = None  # of Avro, once its schema is registered
 
     def __str__(self) -> str:
         said = super().__str__()
@@ -76,6 +79,8 @@ class KafkaSink(OfTopic):
         with self._lock:
             check_columns(schema, self._format, self._key)
             self._schema = schema
+            if isinstance(self._format, Avro):
+                self._encoder = self._format.encoder(schema, self._topic)
             self._partitions()
 
     @says_where
@@ -177,6 +182,9 @@ class KafkaSink(OfTopic):
     def _values(self, rows: pa.RecordBatch) -> Sequence[bytes | None]:
         if self._format == "json":
             return json_texts(rows, self._schema)
+        if isinstance(self._format, Avro):
+            assert self._encoder is not None, "open() comes before write()"
+            return self._encoder(rows)
         if not callable(self._format):
             return raw_values(rows)
         values = self._format(rows)

@@ -14,9 +14,10 @@ from headrace.plan.errors import DataError
 from headrace.plan.schema import Schema
 
 from . import text_format
-from .files import FileSource, Selection
-from .paths import FilePath, open_bytes, whole_path
-from .text_format import BYTE_ORDER_MARK, TextFormat
+from .file_source import FileSource
+from .files import Selection
+from .paths import FilePath, whole_path
+from .text_format import BYTE_ORDER_MARK, TextFormat, open_text
 
 LINE = Schema.of({"line": str})
 
@@ -57,7 +58,7 @@ class LineContent(ABC):
     def __init__(self, path: FilePath, name: str, form: TextFormat) -> None:
         self.name, self.path, self._format = name, whole_path(path), form
         self._count: int | None = None
-        self._file = open_bytes(path)
+        self._file = open_text(path)
 
     def count(self) -> int:
         """How many lines there are."""

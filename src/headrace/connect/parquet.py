@@ -9,7 +9,8 @@ from typing import Any
 from headrace.plan.located import says_where
 from headrace.plan.types import DataType
 
-from .files import FileSource, Place, check_columns
+from .file_source import FileSource
+from .files import Place, check_columns
 from .memory import stored_maximum
 from .parquet_files import ParquetContent
 from .parquet_format import ParquetFormat
@@ -27,7 +28,8 @@ class ParquetSource(FileSource):
 
     Guarantees: replayable, as long as the files stay as they are; a position is a file and a row
     in it, `{"file": "part-0.parquet", "row": 4096}`. Row groups that a predicate rules out by their
-    statistics are not read.
+    statistics are not read; where a column of theirs tells the time, the statistics say how far
+    they move the watermark.
 
     >>> import tempfile
     >>> import pyarrow.parquet
@@ -41,6 +43,8 @@ class ParquetSource(FileSource):
     ([{'n': 2}], {'file': 'a.parquet', 'row': 2})
     >>> folder.cleanup()
     """
+
+    keeps_times = True
 
     def __init__(self, path: str | os.PathLike[str], *, schema: Any = None) -> None:
         super().__init__(path, ParquetFormat(), schema=schema)

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.plan.errors import DataError
 from headrace.plan.types import DataType, from_arrow
 
-from .parquet_footer import GroupStatistics, footer_statistics
+from .parquet_footer import ChunkStatistics, GroupStatistics, footer_statistics
 from .paths import DECODING_ERRORS, FilePath, open_bytes, open_regular, whole_path
 from .pushdown import Range
 
-_PER_MICROSECOND = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
+CODE_BYTES = 4  # a text that is not a code has its length in so many bytes in front of it
+_MICROSECONDS = {
+    "milliseconds": (1000, 1),
+    "microseconds": (1, 1),
+    "nanoseconds": (1, 1000),
+    # as Arrow calls them
+    "s": (1_000_000, 1),
+    "ms": (1000, 1),
+    "us": (1, 1),
+    "ns": (1, 1000),
+}
 
 
 class ParquetContent:
@@ -35,6 +48,7 @@ class ParquetContent:
         metadata = self.file.metadata
         groups = range(metadata.num_row_groups)
         self._group_rows = [metadata.row_group(number).num_rows for number in groups]
+        self._ends = list(accumulate(self._group_rows))
         self.rows = metadata.num_rows
         if min(self._group_rows, default=0) < 0 or sum(self._group_rows) != self.rows:
             self.close()
@@ -49,12 +63,16 @@ class ParquetContent:
         """What to say of a file that is damaged, or no Parquet at all."""
         return DataError(f"{self.path} cannot be read as Parquet: {error}")
 
-    def groups(self) -> Iterator[tuple[int, int, int]]:
-        """For each row group its number, its first row and the row behind it."""
-        start = 0
-        for number, rows in enumerate(self._group_rows):
-            yield number, start, start + rows
-            start += rows
+    def groups(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int, int]]:
+        """For each row group that has rows in between its number, its first row and the row behind
+        it."""
+        for number in range(bisect_right(self._ends, start), len(self._ends)):
+            end = self._ends[number]
+            first = end - self._group_rows[number]
+            if stop is not None and first >= stop:
+                return
+            if first < end:
+                yield number, first, end
 
     def range(self, group: int, column: str, kind: DataType) -> Range:
         """What the statistics of a row group say of a column."""
@@ -63,11 +81,28 @@ class ParquetContent:
         # Of a flat column, of the very type, in an order that is known.
         if leaf is None or kind.name == "bool" or found is None or found.name != kind.name:
             return Range()
-        if len(self._statistics) <= group or len(self._statistics[group].chunks) <= leaf:
-            return Range()
-        known = self._statistics[group].chunks[leaf]
+        known = self._known(group, leaf)
         low, high = (self._value(bound, leaf, kind) for bound in (known.low, known.high))
+        if low is not None and high is not None and low > high:
+            return Range()  # of a damaged file
         return Range(low, high, known.nulls)
+
+    def has_codes(self, column: str) -> bool:
+        """Are the values of a column codes of a dictionary, in all row groups? What has no
+        dictionary, or ran out of room for one, takes more bytes than codes do."""
+        leaf = self._leaves.get(column)
+        if leaf is None or self.schema.field(column).type not in (pa.string(), pa.binary()):
+            return False
+        taken = [self._known(group, leaf).coded_bytes for group in range(len(self._group_rows))]
+        return all(
+            size is not None and size <= rows * CODE_BYTES
+            for size, rows in zip(taken, self._group_rows, strict=True)
+        )
+
+    def _known(self, group: int, leaf: int) -> ChunkStatistics:
+        if len(self._statistics) <= group or len(self._statistics[group].chunks) <= leaf:
+            return ChunkStatistics()
+        return self._statistics[group].chunks[leaf]
 
     @cached_property
     def _statistics(self) -> list[GroupStatistics]:
@@ -89,8 +124,12 @@ class ParquetContent:
         """A bound in stored form; None where it is none of the type."""
         if kind.is_composite:
             return None
-        if kind.name == "timestamp":
-            return self._microseconds(bound, leaf)
+        if kind.name in ("timestamp", "time"):
+            said = json.loads(self.file.schema.column(leaf).logical_type.to_json())
+            return _microseconds(bound, said.get("timeUnit"))
+        if kind.name == "duration":  # of which Parquet knows nothing
+            field: Any = self.schema.field(self.file.schema.column(leaf).path)
+            return _microseconds(bound, field.type.unit)
         if kind.name == "string":
             try:
                 return bound.decode() if isinstance(bound, bytes) else None
@@ -104,12 +143,10 @@ class ParquetContent:
             return None  # a large unsigned number, which the file has as a negative one
         return bound
 
-    def _microseconds(self, bound: Any, leaf: int) -> int | None:
-        """A time as the file has it, rounded down; None where its unit is not known."""
-        if not isinstance(bound, int):
-            return None
-        unit = json.loads(self.file.schema.column(leaf).logical_type.to_json()).get("timeUnit")
-        if unit not in _PER_MICROSECOND:
-            return None
-        factor, divisor = _PER_MICROSECOND[unit]
-        return bound * factor // divisor
+
+def _microseconds(bound: Any, unit: str | None) -> int | None:
+    """A time as the file has it, rounded down; None where its unit is not known."""
+    if not isinstance(bound, int) or unit not in _MICROSECONDS:
+        return None
+    factor, divisor = _MICROSECONDS[unit]
+    return bound * factor // divisor

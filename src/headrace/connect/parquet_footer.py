@@ -21,7 +21,7 @@ _MAGIC, _LENGTH = b"PAR1", 4  # at the very end: the length of the footer, and t
 _GROUPS = 4
 _CHUNKS, _ROWS = 1, 3  # of RowGroup,
 _CHUNK_DATA = 3  # of ColumnChunk,
-_PHYSICAL_TYPE, _STATISTICS = 1, 12  # of ColumnMetaData,
+_PHYSICAL_TYPE, _BYTES_IN_ALL, _DICTIONARY, _STATISTICS = 1, 6, 11, 12  # of ColumnMetaData,
 _OLD_HIGH, _OLD_LOW, _NULLS, _HIGH, _LOW = 1, 2, 3, 5, 6  # and of Statistics
 
 # How bounds of numbers are stored, by Parquet's number of the type.
@@ -31,11 +31,15 @@ _BYTES = 6
 
 @dataclass(frozen=True)
 class ChunkStatistics:
-    """What is known of a column in a row group: bounds as they are stored; None: unknown."""
+    """What is known of a column in a row group: bounds as they are stored; None: unknown.
+
+    coded_bytes: how many bytes its values take, not compressed, where it has a dictionary.
+    """
 
     low: int | float | bytes | None = None
     high: int | float | bytes | None = None
     nulls: int | None = None
+    coded_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,10 @@ def footer_statistics(file: BinaryIO) -> list[GroupStatistics]:
     >>> import pyarrow
     >>> import pyarrow.parquet
     >>> rows = io.BytesIO()
-    >>> pyarrow.parquet.write_table(pyarrow.table({"n": [3, None, 5]}), rows)
+    >>> table = pyarrow.table({"n": [3, None, 5]})
+    >>> pyarrow.parquet.write_table(table, rows, use_dictionary=False)
     >>> footer_statistics(rows)[0].chunks
-    [ChunkStatistics(low=3, high=5, nulls=1)]
+    [ChunkStatistics(low=3, high=5, nulls=1, coded_bytes=None)]
     >>> footer_statistics(io.BytesIO(b"something else"))
     []
     """
@@ -86,10 +91,14 @@ def _chunk(found: dict[int, Any]) -> ChunkStatistics:
     if kind in _NUMBERS and (low is None or high is None):  # these have always had one order
         low, high = _bound(said.get(_OLD_LOW), kind), _bound(said.get(_OLD_HIGH), kind)
     is_range = low is not None and high is not None and low <= high
-    counted = isinstance(nulls, int) and nulls >= 0
+    coded_bytes = data.get(_BYTES_IN_ALL) if _DICTIONARY in data else None
     return ChunkStatistics(
-        low if is_range else None, high if is_range else None, nulls if counted else None
+        low if is_range else None, high if is_range else None, _count(nulls), _count(coded_bytes)
     )
+
+
+def _count(said: Any) -> int | None:
+    return said if isinstance(said, int) and said >= 0 else None
 
 
 def _bound(stored: Any, kind: Any) -> Any:

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from headrace.plan.errors import DataError
 from headrace.plan.expressions import columns_of
 
 from . import files
-from .files import Selection, row_numbers
+from .files import Numbers, Selection, row_numbers
 from .parquet_files import ParquetContent
 from .paths import DECODING_ERRORS, FilePath
 from .pushdown import may_match
+from .stand_ins import stand_ins
 
 FIRST_ROWS = 64  # of a row group: they tell how long its texts are
 MOST_TEXTS = 8192  # rows with texts that are decoded at once, however short the first ones are
-
-
-_cores = 1  # that a reader decodes columns on
-
-
-def decode_on(cores: int) -> None:
-    """Let the readers of this process decode columns on so many cores.
-
-    Engines have as many readers as cores, each on one; a process of which there is one for several
-    cores (a task of Spark with spark.task.cpus) uses them all.
-    """
-    global _cores
-    if cores != _cores:
-        _cores = cores
-        pa.set_cpu_count(cores)
 
 
 class ParquetFormat:
@@ -56,7 +43,15 @@ class ParquetFormat:
 
 
 class ParquetRows(ParquetContent):
-    """The rows of a Parquet file."""
+    """The rows of a Parquet file.
+
+    Texts that the file has as codes of a dictionary stay codes: to write each of them out takes
+    longer than all else, and many are filtered out or aggregated before anybody asks for it.
+    """
+
+    def __init__(self, path: FilePath, name: str) -> None:
+        super().__init__(path, name)
+        self._readings = threading.local()
 
     def count(self) -> int:
         """How many rows the footer says there are."""
@@ -64,11 +59,14 @@ class ParquetRows(ParquetContent):
 
     def batches(
         self, selection: Selection, start: int, stop: int | None
-    ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+    ) -> Iterator[tuple[pa.RecordBatch, Numbers]]:
         """The rows of the groups that have some in between, and that may match."""
-        for group, first, end in self.groups():
-            outside = end <= start or (stop is not None and first >= stop)
-            if outside or not self._may_match(selection, group):
+        for group, first, end in self.groups(start, stop):
+            whole = start <= first and (stop is None or end <= stop)
+            instead = self._instead(selection, group, whole)
+            if instead is not None:
+                if instead.num_rows:
+                    yield instead, row_numbers(end - instead.num_rows, instead.num_rows)
                 continue
             for batch in self._decode(selection, group):
                 yield batch, row_numbers(first, batch.num_rows)
@@ -79,11 +77,23 @@ class ParquetRows(ParquetContent):
                 if first != end:
                     raise self.unreadable(f"row group {group} lacks {end - first} rows")
 
+    def parts(self, start: int, stop: int | None) -> list[tuple[int, int]]:
+        """Row groups, small ones together."""
+        made: list[tuple[int, int]] = []
+        for _, first, end in self.groups(start, stop):
+            first, end = max(first, start), end if stop is None else min(end, stop)
+            if made and end - made[-1][0] <= files.DECODED_ROWS:
+                made[-1] = made[-1][0], end
+            else:
+                made.append((first, end))
+        return made
+
     def _decode(self, selection: Selection, group: int) -> Iterator[pa.RecordBatch]:
         """The rows of a group, in pieces whose rows and bytes are bounded."""
         names = list(selection.columns.names)
-        kinds = {name: self.schema.field(name).type for name in names}
         try:
+            reading = self._reading(names)
+            kinds = {name: reading.schema_arrow.field(name).type for name in names}
             rows = files.rows_at_once(kinds.values())
             if rows is None:
                 texts = [name for name in names if files.rows_at_once([kinds[name]]) is None]
@@ -91,6 +101,16 @@ class ParquetRows(ParquetContent):
             yield from files.joined(self._read(group, names, rows))
         except DECODING_ERRORS as error:
             raise self.unreadable(error) from None
+
+    def _reading(self, names: list[str]) -> pq.ParquetFile:
+        """The file for one thread: what Arrow is told of a reading, it keeps in the reader."""
+        found: pq.ParquetFile | None = getattr(self._readings, "of", None)
+        if found is None:
+            coded = [name for name in names if self.has_codes(name)]
+            metadata = self.file.metadata
+            found = pq.ParquetFile(self._source, metadata=metadata, read_dictionary=coded)
+            self._readings.of = found
+        return found
 
     def _text_rows(self, group: int, texts: list[str]) -> int:
         """How many rows to decode at once where texts may be of any length, by the first ones.
@@ -107,15 +127,23 @@ class ParquetRows(ParquetContent):
     def _read(self, group: int, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         # Arrow makes room for all rows that it is asked for, be there few or many of them.
         rows = max(1, min(rows, self._group_rows[group]))
-        return self.file.iter_batches(rows, [group], names, use_threads=_cores > 1)
+        return self._reading(names).iter_batches(rows, [group], names, use_threads=False)
 
-    def _may_match(self, selection: Selection, group: int) -> bool:
-        """May a row group have rows that the predicate keeps?"""
-        if selection.predicate is None:
-            return True
+    def _instead(self, selection: Selection, group: int, whole: bool) -> pa.RecordBatch | None:
+        """The rows to give in place of a group that the predicate rules out; None: it is read."""
+        predicate, time = selection.predicate, selection.time
+        if predicate is None:
+            return None
         ranges = {
             name: self.range(group, name, selection.schema[name])
-            for name in columns_of(selection.predicate)
+            for name in columns_of(predicate)
             if name in self.schema.names
         }
-        return may_match(selection.predicate, ranges)
+        if may_match(predicate, ranges):
+            return None
+        if time is None:
+            return files.NO_ROWS
+        if not whole:
+            return None
+        ranges[time] = self.range(group, time, selection.schema[time])
+        return stand_ins(selection.columns, time, ranges, self._group_rows[group])

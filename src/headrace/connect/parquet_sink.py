@@ -46,11 +46,40 @@ class ParquetSink(CompressedFolderSink):
     def _writer(self, path: Path, schema: pa.Schema) -> RowWriter:
         # Texts repeat; to look for repeated numbers costs more than all the rest of the writing.
         texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)]
+        # Whole numbers often rise, or are near each other: their differences take a third of the
+        # time to write, and less room.
+        whole = {field.name: "DELTA_BINARY_PACKED" for field in schema if _is_whole(field.type)}
         options: Any = {"compression": self._compression, "use_dictionary": texts or False}
-        return pq.ParquetWriter(path, schema, **options)
+        writer = pq.ParquetWriter(path, schema, column_encoding=whole or None, **options)
+        return ParquetRowsWriter(writer)
 
     def _rows_in(self, path: Path) -> int:
         return int(pq.read_metadata(path).num_rows)
 
     def _schema_of(self, path: Path) -> pa.Schema:
         return pq.read_schema(path)
+
+
+class ParquetRowsWriter:
+    """Writes row groups. Arrow's writer encodes what it writes, so one thread does both."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def encoded(self, rows: pa.Table) -> pa.Table:
+        """The rows as they are."""
+        return rows
+
+    def add(self, encoded: pa.Table) -> None:
+        """Write rows."""
+        self._writer.write_table(encoded)
+
+    def close(self) -> None:
+        """Write the footer, and close the file."""
+        self._writer.close()
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    """Does Parquet have a flat column of this type as whole numbers of 32 or 64 bits?"""
+    kinds = pa.types
+    return kinds.is_integer(kind) or kinds.is_temporal(kind)

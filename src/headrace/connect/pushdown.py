@@ -7,7 +7,7 @@ fail is used: a row left out here would not raise the error that it raises in th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,8 +199,16 @@ def _values(column: pa.Array) -> pa.Array:
 
 
 def _scalar(constant: Literal) -> pa.Scalar:
-    if constant.type.is_whole and not constant.type.is_integer:
-        stored: dict[str, pa.DataType] = {"date": pa.int32(), "uint64": pa.uint64()}
-        whole = stored.get(constant.type.name, pa.int64())
-        return pa.scalar(constant.value, whole).cast(constant.type.to_arrow())
-    return pa.scalar(constant.value, constant.type.to_arrow())
+    return stored([constant.value], constant.type)[0]
+
+
+def stored(values: Sequence[Any], kind: DataType) -> pa.Array:
+    """A column of values in stored form.
+
+    >>> stored([3], DataType("date")).to_pylist()
+    [datetime.date(1970, 1, 4)]
+    """
+    if kind.is_whole and not kind.is_integer:
+        whole = {"date": pa.int32(), "uint64": pa.uint64()}.get(kind.name, pa.int64())
+        return pa.array(values, whole).cast(kind.to_arrow())
+    return pa.array(values, kind.to_arrow())

@@ -14,6 +14,7 @@ from headrace.plan.schema import Field, Schema, said_of_types, schema_of_arrow
 from .arrow import conform, said_of_unread
 from .memory import MemoryReader
 from .spark_filter import as_column, handed_over, quoted
+from .spark_versions import arrow_type
 
 CHANNEL = "rows"  # the only one: the rows of a DataFrame have no order that time could follow
 
@@ -108,7 +109,6 @@ def _checked(frame: Any) -> Any:
 def _schema_of(frame: Any) -> tuple[Schema, dict[str, str]]:
     """The columns that headrace has types for, and the others with Spark's words for theirs."""
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_type
 
     names = [field.name for field in frame.schema]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -118,7 +118,7 @@ def _schema_of(frame: Any) -> tuple[Schema, dict[str, str]]:
     unread: dict[str, str] = {}
     for field in frame.schema:
         try:
-            kind = to_arrow_type(field.dataType, timezone="UTC")
+            kind = arrow_type(field.dataType)
         except PySparkException:  # Arrow has no such type
             unread[field.name] = field.dataType.simpleString()
             continue

@@ -15,8 +15,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -25,11 +26,13 @@ from headrace.plan.errors import DataError
 from headrace.plan.located import Located, says_where
 from headrace.plan.schema import Schema
 
+from .behind import Behind
 from .paths import DECODING_ERRORS, whole_path
 
 # What is written at a time: small batches are put together, in memory that is bounded.
 GROUP_ROWS = 131_072
 GROUP_BYTES = 64 << 20
+ENCODERS = min(4, os.cpu_count() or 1)  # threads for each file that is being written
 DAY = 86_400.0
 MODES = ("append", "overwrite", "error")
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -41,8 +44,13 @@ Message = dict[str, Any]  # {"attempt": its name, "rows": how many it had staged
 class RowWriter(Protocol):
     """What writes the rows of one file."""
 
-    def write_table(self, table: pa.Table) -> None:
-        """Add rows, which lie in as many pieces as they came in."""
+    def encoded(self, rows: pa.Table) -> Any:
+        """Rows, which lie in as many pieces as they came in, as `add` takes them; several threads
+        may encode at once."""
+        ...
+
+    def add(self, encoded: Any) -> None:
+        """Write rows that were encoded, behind those before them."""
         ...
 
     def close(self) -> None:
@@ -90,13 +98,14 @@ class StagedSink(Located, ABC):
         self._keep_staged = keep_staged
         self._schema: Schema | None = None
         self._open: dict[tuple[str, str], StagedFile] = {}
+        self._finished: dict[tuple[str, str], Finished] = {}  # here: others' files are looked into
         self._lock = threading.Lock()
 
     def __str__(self) -> str:
         return f"{self.kind} {self._path}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": {}, "_lock": None}
+        return {**self.__dict__, "_open": {}, "_finished": {}, "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -151,6 +160,8 @@ class StagedSink(Located, ABC):
             if staged and not self._is_same(batch, end):
                 self._publish(batch, staged, end)
             shutil.rmtree(self._staging / safe(batch), ignore_errors=True)
+            for key in [key for key in self._finished if key[0] == batch]:
+                del self._finished[key]
 
     def abort(self, batch: str, attempt: str) -> None:
         """Remove what an attempt has staged."""
@@ -240,13 +251,17 @@ class StagedSink(Located, ABC):
         file = self._open.pop(key, None)
         if file is not None:
             file.finish(whole)
+            if whole:
+                self._finished[key] = Finished(file.rows, self._staged(*key).stat().st_size)
 
     def _whole(self, batch: str, attempt: str, rows: int) -> Path:
         """The file of an attempt, if it has all its rows."""
         path = self._staged(batch, attempt)
         where = f"{self}: batch {batch!r}: {path.relative_to(self._staging.parent)}"
+        known = self._finished.get((batch, attempt))
         try:
-            found = self._rows_in(path)
+            here = known is not None and path.stat().st_size == known.size
+            found = known.rows if known is not None and here else self._rows_in(path)
         except FileNotFoundError:
             raise DataError(f"{where} is gone, and was staged before") from None
         except DECODING_ERRORS:
@@ -264,17 +279,29 @@ class StagedSink(Located, ABC):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
+class Finished(NamedTuple):
+    """A staged file that was closed by the sink that wrote it."""
+
+    rows: int
+    size: int
+
+
 class StagedFile:
-    """A file that is being written; small batches are put together to a useful size."""
+    """A file that is being written; small batches are put together to a useful size.
+
+    What is put together is encoded by threads, while the next rows come, and written in its order:
+    memory has one such piece more than there are threads, at most.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, writer: RowWriter) -> None:
         self._path, self._schema, self._writer = path, schema, writer
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
+        self._behind = Behind(ENCODERS)
         self.rows = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Add rows."""
+        """Add rows; an error may be that of rows that came before."""
         if not rows.schema.equals(self._schema):
             rows = rows.select(self._schema.names).cast(self._schema)
         self._waiting.append(rows)
@@ -283,20 +310,26 @@ class StagedFile:
         self.rows += rows.num_rows
         if self._waiting_rows >= GROUP_ROWS or self._waiting_bytes >= GROUP_BYTES:
             self._flush()
-            begin_sync(self._path)
 
     def finish(self, whole: bool) -> None:
         """Close the file; what is not needed whole need not be safe on the disk either."""
-        if whole:
+        if not whole:
+            self._behind.leave(self._writer.close)
+            return
+        if self._waiting_rows:
             self._flush()
+        self._behind.wait()
         self._writer.close()
-        if whole:
-            sync(self._path)
+        sync(self._path)
 
     def _flush(self) -> None:
-        if self._waiting_rows:
-            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+        rows = pa.Table.from_batches(self._waiting, self._schema)
+        self._behind.do(partial(self._writer.encoded, rows), self._write)
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def _write(self, encoded: Any) -> None:
+        self._writer.add(encoded)
+        begin_sync(self._path)
 
 
 def _names_in(folder: Path) -> list[str]:

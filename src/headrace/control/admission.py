@@ -2,7 +2,9 @@
 
 A query is an entry of the policy's graph, with features from what it said when it asked and from
 its batches so far. Places are never left free while somebody waits: who is not eligible comes last,
-not never. Whoever has waited for longer than `patience` goes first, the longest wait before others,
+not never. Batches of less important queries take no place from more important ones, which get the
+next core that is free anyhow (`spark.pools`): who is first does not wait for them to end. Whoever
+has waited for longer than `patience` goes first, the longest wait before others,
 whatever the policy says; but of two batches that begin one after the other only one begins like
 that, so that overload does not turn every order into that of arrival.
 """
@@ -20,8 +22,8 @@ import numpy as np
 from .allowance import Allowance, BatchRows
 from .arrays import Floats
 from .errors import PolicyError, PolicyWarning
+from .features import Features
 from .graph import Graph
-from .policies.user_priority import user_priority
 from .policy import Policy
 from .scheduling import Scheduling
 
@@ -29,6 +31,25 @@ PERIOD = 1.0  # seconds from one `adapt` of a policy to the next, where it does 
 UNKNOWN_COST = 1e-7  # seconds, of a row before the first one
 NO_ROOM_NEEDED = float(1 << 30)  # rows behind a query: nobody waits for what it gives
 SMOOTH = 0.3  # how much the last batch counts for costs and rates
+
+
+def in_turns() -> Policy:
+    """The policy of a gate that has none: queries of higher priority first, equals in turns.
+
+    >>> from headrace.control import Features
+    >>> graph = Graph.of("abc", [])
+    >>> in_turns().priority(
+    ...     Features.given(graph, user_priority=[0, 1, 1], last_scheduled=[0, 7, 5])
+    ... )
+    array([[ 0.,  0.],
+           [ 1., -7.],
+           [ 1., -5.]])
+    """
+    return Policy("in_turns", _in_turns)
+
+
+def _in_turns(features: Features) -> Floats:
+    return np.stack([features.user_priority, 0.0 - features.last_scheduled], axis=1)
 
 
 class State(Enum):
@@ -141,7 +162,7 @@ class Admission:
         self._next = 0
         self._aged = False  # did the last batch begin because of its age?
         self.error: PolicyError | None = None  # of a policy that was given up
-        self.use(policy or user_priority())
+        self.use(policy or in_turns())
 
     # ---- queries -----------------------------------------------------------------------------
 
@@ -221,24 +242,33 @@ class Admission:
         """Who may begin now."""
         made: list[Grant] = []
         waiting = self._in(State.WAITING)
-        if waiting and self._free():
+        if waiting:
             ranked = self._ranked(now)
-            while waiting and self._free():
-                query = self._chosen(waiting, ranked, now)
+            while waiting and (query := self._chosen(waiting, ranked, now)) is not None:
                 waiting.remove(query)
                 self._become(query, State.RUNNING, now)
                 made.append(Grant(query, self._rows(query)))
         self.allowance.look(now, busy=bool(waiting))
         return made
 
-    def _free(self) -> bool:
-        return len(self._in(State.RUNNING)) < self.allowance.running
+    def _is_free(self, query: int) -> bool:
+        """Is there a place for it, among those that are as important?"""
+        least = self._entries[query].priority
+        running = [self._entries[each].priority for each in self._in(State.RUNNING)]
+        return sum(priority >= least for priority in running) < self.allowance.running
 
-    def _chosen(self, waiting: Sequence[int], ranked: Iterable[int], now: float) -> int:
+    def _chosen(self, waiting: Sequence[int], ranked: Iterable[int], now: float) -> int | None:
+        """Who begins next; None: there is no place."""
         oldest = min(waiting, key=lambda query: (self._entries[query].since, query))
         overdue = now - self._entries[oldest].since >= self.patience
-        self._aged = overdue and not self._aged
-        return oldest if self._aged else next(query for query in ranked if query in waiting)
+        if overdue and not self._aged and self._is_free(oldest):
+            self._aged = True
+            return oldest
+        first = next(query for query in ranked if query in waiting)
+        if not self._is_free(first):
+            return None
+        self._aged = False
+        return first
 
     def _ranked(self, now: float) -> list[int]:
         """All queries, by the policy; by the default, where it answers nonsense."""
@@ -247,7 +277,7 @@ class Admission:
         except PolicyError as error:
             if self.error is not None:  # the default, too
                 raise
-            self.use(user_priority())
+            self.use(in_turns())
             self.error = error
             said = f"{error}\n  it is given up: queries of higher priority go first"
             warnings.warn(said, PolicyWarning, stacklevel=2)
@@ -324,6 +354,7 @@ FEATURES: dict[str, Callable[[Entry], float]] = {
     "last_scheduled": lambda e: e.last_scheduled,
     "workers": lambda e: float(e.state is State.RUNNING),
     "worker_time": lambda e: e.worker_time,
+    "busy_time": lambda e: e.worker_time,
     "parallelism": lambda e: 1.0,
     "user_priority": lambda e: e.priority,
     "query_class": lambda e: e.priority,

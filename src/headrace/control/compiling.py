@@ -1,9 +1,9 @@
 """Priorities compiled by Numba: for policies that go through operators in a loop of Python.
 
-What NumPy does over whole columns is fast as it is. So a function is compiled only if it takes
-long, when it has been asked once: then it is known which features it reads. They become the fields
-of a named tuple, which compiled code can read. What Numba cannot compile (`features.graph`,
-objects) stays Python, and so does what gives another answer when it is compiled.
+What NumPy does over whole columns is fast as it is. So a function is compiled only if its answers
+take long, also when all that they need was loaded: then it is known which features it reads. They
+become the fields of a named tuple, which compiled code can read. What reads `features.graph` stays
+Python, and so does what Numba cannot compile, or what gives another answer when it is compiled.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from .features import Features
 from .policy import Policy
 
 SLOW = 200e-6  # seconds of Python that are worth a compilation
+LOOKS = 5  # answers that must all take so long; the first ones load code and fill caches
 
 
 class Priorities:
-    """The priority of a policy, as a function of features; compiled after a slow answer.
+    """The priority of a policy, as a function of features; compiled if its answers are slow.
 
     >>> from headrace.control import Graph
     >>> features = Features.given(Graph.of("ab", []), cost=[1.0, 2.0])
@@ -32,10 +33,11 @@ class Priorities:
     array([-1., -2.])
     """
 
-    def __init__(self, policy: Policy, slow: float = SLOW) -> None:
-        self._python, self._slow = policy.priority, slow
+    def __init__(self, policy: Policy, slow: float = SLOW, looks: int = LOOKS) -> None:
+        self._python, self._slow, self._looks = policy.priority, slow, looks
         self._compiled: Callable[[Any], Answer] | None = None
         self._tuple: Any = None
+        self._tried: tuple[Features, Answer] | None = None  # what it is to be compiled for
 
     @property
     def is_compiled(self) -> bool:
@@ -46,18 +48,29 @@ class Priorities:
         """Ask."""
         if self._compiled is not None:
             return self._compiled(self._columns(features))
-        began = time.thread_time()
+        if self._looks == 0:
+            return self._python(features)
+        features.graph_read, began = False, time.thread_time()
         answer = self._python(features)
-        if time.thread_time() - began > self._slow:
-            self._slow = float("inf")  # it is tried once
-            self._compile(features, answer)
+        if time.thread_time() - began <= self._slow or features.graph_read:
+            self._looks = 0  # it stays Python
+        else:
+            self._looks -= 1
+            self._tried = (features, answer) if self._looks == 0 else None
         return answer
+
+    def compile(self) -> None:
+        """Compile the function, if its answers were slow. It takes a second, so it is left to who
+        asks to say when."""
+        if self._tried is not None:
+            (features, answer), self._tried = self._tried, None
+            self._compile(features, answer)
 
     def _columns(self, features: Features) -> Any:
         return self._tuple(*(getattr(features, name) for name in self._tuple._fields))
 
     def _compile(self, features: Features, answer: Answer) -> None:
-        """Compile the function, if that can be done and gives the same answer."""
+        """If it can be done, and gives the same answer."""
         read = sorted(features.used | features.derived)
         fields = [*read, "now", "next_period"]
         self._tuple = namedtuple("Columns", fields)  # type: ignore[misc]

@@ -70,6 +70,7 @@ FEATURES = {
         Feature("last_scheduled", Scope.OWN, "when its last run ended, else 0"),
         Feature("workers", Scope.OWN, "runs of it at this moment: w_i in Ordered §6.3"),
         Feature("worker_time", Scope.CLOCK, "seconds of work on it in this window: T_i in §6.4"),
+        Feature("busy_time", Scope.OWN, "seconds of work on it so far"),
         Feature("parallelism", Scope.NOBODY, "runs that it may have at once: M_i in §6.3"),
         Feature("user_priority", Scope.NOBODY, "what the user gave its query; more is first"),
         Feature("query_class", Scope.NOBODY, "the class of its query; more is first"),
@@ -79,8 +80,8 @@ FEATURES = {
 
 # Computed here from the others, along the way to the sinks.
 DERIVED: dict[str, Callable[[Features], Floats]] = {
-    "output_selectivity": lambda f: output_selectivity(f.graph, f.selectivity),
-    "output_cost": lambda f: output_cost(f.graph, f.cost, f.selectivity),
+    "output_selectivity": lambda f: output_selectivity(f._graph, f.selectivity),
+    "output_cost": lambda f: output_cost(f._graph, f.cost, f.selectivity),
 }
 
 
@@ -95,12 +96,13 @@ class Features:
     Traceback (most recent call last):
     AttributeError: no feature 'costs'; there are: cost, selectivity, pending, head_time, \
 arrival_time, rate, input_queue, output_queue, output_room, latency_gradient, state_size, \
-last_scheduled, workers, worker_time, parallelism, user_priority, query_class, \
-deadline, output_selectivity, output_cost
+last_scheduled, workers, worker_time, busy_time, parallelism, user_priority, \
+query_class, deadline, output_selectivity, output_cost
     """
 
     def __init__(self, engine: Observed, graph: Graph, now: float = 0.0) -> None:
-        self.graph: Graph = graph
+        self._graph: Graph = graph
+        self.graph_read = False  # a policy has looked at the topology
         self.now: float = now
         self.next_period = now  # t_s of Enjima eq. 4: when the scheduler looks again
         self.values_read = 0  # of the engine; what refreshing costs is proportional to it
@@ -118,7 +120,13 @@ deadline, output_selectivity, output_cost
         return features
 
     def __len__(self) -> int:
-        return len(self.graph)
+        return len(self._graph)
+
+    @property
+    def graph(self) -> Graph:
+        """The topology."""
+        self.graph_read = True
+        return self._graph
 
     def __getattr__(self, name: str) -> Floats:
         if name.startswith("_"):
@@ -178,9 +186,9 @@ deadline, output_selectivity, output_cost
 
     def _changed_neighbours(self, ran: Sequence[int]) -> list[int]:
         """Haren's 𝕌: who ran, who is beside them, and ingresses, which rows reach from outside."""
-        changed = set(ran) | set(self.graph.ingress)
+        changed = set(ran) | set(self._graph.ingress)
         for operator in ran:
-            changed.update(self.graph.upstream[operator], self.graph.downstream[operator])
+            changed.update(self._graph.upstream[operator], self._graph.downstream[operator])
         return sorted(changed)
 
     def _read(self, names: Sequence[str], operators: Sequence[int]) -> Floats:

@@ -15,6 +15,7 @@ from .aggregates import (
     Agg,
     aggregate,
     approx_count_distinct,
+    collect,
     count,
     count_distinct,
     first,
@@ -25,6 +26,7 @@ from .aggregates import (
     quantile,
     stddev,
     sum_,
+    top_k,
     variance,
 )
 from .combine import (
@@ -60,6 +62,7 @@ __all__ = [
     "as_node",
     "coalesce",
     "col",
+    "collect",
     "concat",
     "count",
     "count_distinct",
@@ -79,6 +82,7 @@ __all__ = [
     "quantile",
     "stddev",
     "sum_",
+    "top_k",
     "udf",
     "variance",
     "when",

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ..plan.aggregates.custom import TYPES, Custom
+from ..plan.aggregates.lists import MOST_ITEMS
 from ..plan.aggregates.quantile import Share
 from ..plan.errors import PipelineError
 from ..plan.expressions import Aggregate
+from ..plan.functions import Limit
 from .functions import plain
 from .values import Expr, column_or_name, mistake
 
@@ -161,6 +163,43 @@ def quantile(of: Expr | str, share: float, error: float = 0.01) -> Agg:
     if not isinstance(error, float) or not 1e-4 <= error <= 0.5:
         raise mistake(f"error={error!r} is not a number from 0.0001 to 0.5", "error=0.01")
     return Agg(Aggregate("quantile", column_or_name(of), Share(float(share), error)))
+
+
+def collect(of: Expr | str, limit: int, *, on_full: str = "fail") -> Agg:
+    """A list of the values that are not null: by event time, and of equal times by the order of
+    rows; where there is no event time, by the order of rows.
+
+    limit: the most values, up to a million. More of them are an error, or ("first") the first ones
+    are kept: whether some are missing, `count` says.
+
+    >>> collect("page", 100), collect("page", 100, on_full="first")
+    (Agg(collect(page, 100 or fail)), Agg(collect(page, 100)))
+    """
+    if on_full not in ("fail", "first"):
+        raise mistake(f'on_full={on_full!r} is neither "fail" nor "first"', 'on_full="first"')
+    most = _number_of_items(limit, "limit", 'collect("page", 100)')
+    return Agg(Aggregate("collect", column_or_name(of), Limit(most, on_full == "fail")))
+
+
+def top_k(of: Expr | str, k: int, *, by: Expr | str | None = None) -> Agg:
+    """A list of the k largest values that are not null, the largest first.
+
+    by: the values of those k rows in which this number or time is largest, and not null; of equal
+    ones, the larger value comes first.
+
+    >>> from headrace.expr import col
+    >>> top_k("price", 3), top_k("page", 10, by=col("views") * 2)
+    (Agg(top_k(price, 3)), Agg(top_k(page, 10, by (views * 2))))
+    """
+    most = Limit(_number_of_items(k, "k", 'top_k("price", 3)'))
+    given = None if by is None else column_or_name(by)
+    return Agg(Aggregate("top_k", column_or_name(of), most, given))
+
+
+def _number_of_items(given: int, name: str, fix: str) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST_ITEMS:
+        raise mistake(f"{name}={given!r} is not a number from 1 to {MOST_ITEMS:,}", fix)
+    return given
 
 
 def aggregate(

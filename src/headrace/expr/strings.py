@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from ..habits import STRINGS, unknown
 from ..plan.expressions import Cast
+from ..plan.json_paths import PathError, json_steps
 from ..plan.patterns import PatternError, check_pattern, literal_of
 from ..plan.types import DataType, date, timestamp
 from .mathematics import builtin
@@ -24,6 +26,9 @@ class Strings:
     """
 
     of: Expr
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown(".str", name, STRINGS, dir(type(self)))
 
     def __repr__(self) -> str:
         return f"{self.of!r}.str"
@@ -257,6 +262,22 @@ class Strings:
                 f"it has {found}: put parentheses around what you want, or group_index=0 for all",
             )
         return builtin("extract", self.of, checked, group_index)
+
+    def json_path_match(self, path: str, *, strict: bool = True) -> Expr:
+        """What lies at a path such as `$.user.names[0]` in JSON: a text as it is, all else as JSON;
+        null where nothing lies there, or a null.
+
+        strict: a string that is no JSON is an error when rows come; otherwise it is null.
+
+        >>> from headrace.expr import col
+        >>> col("s").str.json_path_match("$.user.names[0]")
+        Expr(json_path(s, '$.user.names[0]'))
+        """
+        try:
+            json_steps(path)
+        except (PathError, TypeError) as error:
+            raise mistake(str(error), '.str.json_path_match("$.user.names[0]")') from None
+        return builtin("json_path" if strict else "try_json_path", self.of, path)
 
     def replace(self, pattern: Any, value: Any, *, literal: bool = False, n: int = 1) -> Expr:
         """The first `n` places where a pattern is found become `value`, in which `$1` is a group.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from ..habits import TIMES, unknown
 from ..plan.durations import parse_every
 from ..plan.errors import ExpressionError
 from ..plan.expressions import Binary, Builtin, Cast
@@ -28,6 +29,9 @@ class Times:
     parts are those of UTC."""
 
     of: Expr
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown(".dt", name, TIMES, dir(type(self)))
 
     def __repr__(self) -> str:
         return f"{self.of!r}.dt"

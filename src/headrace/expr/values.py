@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..habits import EXPRESSION, unknown
 from ..plan.checks import Place
 from ..plan.errors import PipelineError
 from ..plan.expression_types import ExpressionError
@@ -137,8 +138,34 @@ class Expr(Mathematics):
         raise mistake(
             f"{self.node} is not true or false: it has a value only for rows",
             "use & and | instead of and/or, ~ instead of not, each comparison in parentheses, "
-            "and .between(a, b) instead of a <= x <= b",
+            ".between(a, b) instead of a <= x <= b, .is_in([...]) instead of in, hr.when(...) "
+            "instead of if, and hr.least and hr.greatest instead of min and max",
         )
+
+    def __iter__(self) -> NoReturn:
+        raise mistake(
+            f"{self.node} is one value for each row, and nothing to loop over",
+            "use hr.sum(...) and the like in agg(...), or stream.explode(...) for lists",
+        )
+
+    def _no_number(self) -> NoReturn:
+        raise mistake(
+            f"{self.node} is no number before a row comes",
+            'use .cast("int64") or .cast("float64"), .sqrt(), .log() and the like',
+        )
+
+    __int__ = __float__ = _no_number
+
+    def __round__(self, decimals: int = 0) -> Expr:
+        return self.round(decimals)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        from .strings import Strings
+        from .times import Times
+
+        spaces = ("dt", Times), ("str", Strings)
+        inside = {n: f".{space}.{n}(...)" for space, of in spaces for n in vars(of)}
+        raise unknown("an expression", name, inside | EXPRESSION, dir(type(self)))
 
     def __contains__(self, item: object) -> NoReturn:
         raise mistake(
@@ -400,6 +427,17 @@ def type_from(given: Any) -> DataType:
         return as_type(given)
     except TypeError as error:
         raise mistake(str(error), "") from None
+
+
+def no_condition(given: Any, place: Place) -> PipelineError:
+    """What to say of something that is no condition on columns."""
+    if callable(given):
+        fix = "compare columns, as in col('price') > 1, or call a function that @hr.udf decorates"
+        return place.error("a function is not a condition on columns", fix)
+    if isinstance(given, bool):
+        fix = "use e.g. col('price') > 1, or .is_null(); `is` and `not` are Python's own"
+        return place.error(f"{given} is not a condition on columns", fix)
+    return place.error(f"{given!r} is not a condition on columns", "use e.g. col('price') > 1")
 
 
 def mistake(what: str, fix: str) -> PipelineError:

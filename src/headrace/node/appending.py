@@ -7,10 +7,9 @@ its own block. Handed on as they are, each would be a descriptor and, at a sink,
 from __future__ import annotations
 
 from headrace.node.blocks import NodeBlock
-from headrace.node.emit import leave_block, publish, ready_to_write, seal
+from headrace.node.emit import publish, ready_to_write
 from headrace.stage.blocks.copying import copy_rows
 from headrace.stage.memory.records import compiled
-from headrace.stage.strings.heap import Heap, has_overflown
 
 FEW = 256  # rows that are copied
 
@@ -25,7 +24,4 @@ def append(worker, output, rows, slice):
     source, target = NodeBlock(slice.block).block, NodeBlock(output.block).block
     count = copy_rows(rows, source, slice.first, min(count, target.capacity - target.rows), target)
     publish(worker, output, slice.serial, slice.due)
-    if output.open != 0 and target.heap != 0 and has_overflown(Heap(target.heap)):
-        seal(worker, output)
-        leave_block(worker, output)
     return count

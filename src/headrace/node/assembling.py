@@ -19,10 +19,8 @@ from headrace.node.emit import (
     finish_mark,
     finish_slice,
     full_port,
-    leave_block,
     let_go,
     publish,
-    seal,
     tell_producer,
 )
 from headrace.node.gathering import (
@@ -43,7 +41,6 @@ from headrace.stage.clock import NEVER
 from headrace.stage.memory.atomics import exchange, load_acquire
 from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i32s, i64, i64s, line, record, u8s
-from headrace.stage.strings.heap import Heap, has_overflown
 
 # How sending went: all of a serial, all that was there, a port without room, an empty pool,
 # parts that are not done, a part that has not come so far.
@@ -119,7 +116,6 @@ def assemble(worker, assembly, output, serial):
             return AWAITING, part.address
         leave_items(worker, assembly, gather, slice)
         publish(worker, output, slice.split, slice.due)
-        leave_full_heap(worker, output)
     assembly.waited = now() - assembly.done_at
     let_go(worker, slice.block)
     return SENT, 0
@@ -198,17 +194,6 @@ def leave_items(worker, assembly, gather, slice):
 
 
 @compiled
-def leave_full_heap(worker, output):
-    """Begin another block where the strings of this one do not fit its heap any more."""
-    if output.block != 0:
-        block = NodeBlock(output.block).block
-        if block.heap != 0 and has_overflown(Heap(block.heap)):
-            if output.open != 0:
-                seal(worker, output)
-            leave_block(worker, output)
-
-
-@compiled
 def part_missing(assembly, gather, slice):
     """The part whose rows, or whose end, are missing: that of the next row, or any."""
     stands, order = Stand(gather.stands), u8s(slice.order)
@@ -244,7 +229,7 @@ def assemble_rows(address):
     given = copy_rows(gather, block, picked) if picked > 0 else 0
     if given < picked:
         assembly.row = row  # the others come again
-    count_taken(gather, given)
+    count_taken(gather, picked, given)
     return given
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.nodes import KEY_HASH, PLACE, WATERMARK, Exchange, Node
+from headrace.plan.nodes import KEY_HASH, PLACE, SHARED, WATERMARK, Exchange, Node
 from headrace.plan.schema import Schema
 from headrace.stage.blocks.copying import CopiedRows, describe_rows
 from headrace.stage.blocks.layout import ColumnLayout, Layout
@@ -226,7 +226,7 @@ class Building:
             self._parts(first, work, size)
 
     def _parts(self, first: Operator, work: Any, window: int) -> None:
-        """The hybrid queue of an operator: its parts, and how what they give is put together."""
+        """The queue of an operator: its parts, and how what they give is put together."""
         count, capacity = len(first.parts), self.graph.capacity
         queue, parts = HybridQueue.allocate(), Part.allocate(count)
         slices, assembly = SortedSlice.allocate(window), Assembly.allocate()
@@ -234,6 +234,7 @@ class Building:
         first.part_records = parts
         names = first.kernel.chain.input.names
         queue.parts, queue.part_count, queue.slices = parts.address, count, slices.address
+        queue.locks = self.graph.stages[first.stage].partitioning == SHARED
         queue.window, queue.mask = window - 1, window * count - 1
         queue.master, queue.sort = self._zeros(window * count, "i8"), self._mode.code(sort_rows)
         queue.hash_column, queue.place_column = names.index(KEY_HASH), names.index(PLACE)
@@ -375,7 +376,8 @@ class Building:
     def _source(self, operator: Operator) -> None:
         run, split = operator.run, SplitRecord.allocate()
         self._kept.append(split)
-        run.task, split.turn = split.address, operator.replica or 0
+        split.replica = split.turn = operator.replica or 0
+        run.task = split.address
         channels = self.channels[operator.stage]
         split.shared = channels.shared.address
         if channels.compute_times:

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.plan.connector import Reader, Rounds
+from headrace.plan.connector import Batch, Rounds
 from headrace.plan.expressions import Column, columns_of
+from headrace.plan.hints import open_source, read_on
 from headrace.plan.nodes import Source
 from headrace.stage.blocks.arrow import Feed
 from headrace.stage.blocks.block import Block
 from headrace.stage.blocks.layout import Layout
 from headrace.stage.clock import NEVER, SourceClock, time_chain
+from headrace.stage.enough import Enough
 from headrace.stage.failure import explain_failure
 from headrace.stage.kernel import Kernel
 from headrace.stage.memory.calls import address_of
@@ -29,6 +31,7 @@ from .pace import new_pace
 from .splits import LATER, ChannelFeed, MarkerClock, Offer, SplitsRecord, Timer
 
 POLL_ROWS = 1 << 20
+FEW_ROWS = 1 << 14  # where a limit may end the job
 POLL_BYTES = 64 << 20  # of a batch, as far as the one before it tells
 NAP = 1_000_000  # ns before a channel that had nothing is asked again,
 LONGEST_NAP = 50_000_000  # each time twice as long, up to this
@@ -65,7 +68,9 @@ class ComputedTimes:
 class _Held:
     """A batch that was offered, and who needs it."""
 
-    def __init__(self, feed: Feed, times: Feed | None, mode: Mode, ended: bool) -> None:
+    def __init__(
+        self, feed: Feed, times: Feed | None, mode: Mode, ended: bool, reached: int | None
+    ) -> None:
         self.feed, self.times = feed, times
         self.users: Any = FeedUsers.allocate()
         self.offer: Any = Offer.allocate()
@@ -73,15 +78,24 @@ class _Held:
         offer.feed, offer.rows, offer.users = feed.address, feed.rows, self.users.address
         offer.fill, offer.ended = mode.fill(feed.only_lends), ended
         offer.times = 0 if times is None else times.address
+        offer.reached = NEVER if reached is None else reached
 
 
 class Channel:
     """One channel: its reader, and the batches that are being read."""
 
     def __init__(
-        self, source: Source, number: int, name: str, record: Any, capacity: int, mode: Mode
+        self,
+        source: Source,
+        number: int,
+        name: str,
+        record: Any,
+        capacity: int,
+        mode: Mode,
+        enough: Enough,
     ) -> None:
         self.source, self.name, self.record, self._mode = source, name, record, mode
+        self._enough = enough
         connector = source.connector
         rate = getattr(connector, "rate", None)
         self._pace: Any = None
@@ -89,11 +103,12 @@ class Channel:
             self._pace, connector = new_pace(rate, 0), connector.unpaced()
             record.pace = self._pace.address
         names = list(source.given.names)
-        self.reader: Reader = connector.open(name, None, None, names, source.predicate)
-        rounds = getattr(connector, "rounds", None)
+        self.reader = open_source(source, name, connector=connector)
+        rounds = None if enough else getattr(connector, "rounds", None)
         self._layout = Layout.of(source.given)
         self._held: deque[_Held] = deque()
-        self._nap, self._rows = NAP, POLL_ROWS
+        self._most = FEW_ROWS if enough else POLL_ROWS
+        self._nap, self._rows = NAP, self._most
         self._clock: SourceClock | None = None
         self.times: ComputedTimes | None = None
         record.source, record.reader, record.time, record.largest = number, -1, -1, NEVER
@@ -122,25 +137,27 @@ class Channel:
 
     def poll(self) -> int:
         """Read the next batch and offer it: 0; or ns after which there may be one."""
-        batch = self.reader.poll(self._rows, 0.0)
+        enough = self._enough.reached()
+        batch = Batch(None, None, True) if enough else self.reader.poll(self._rows, 0.0)
         self._forget()
         rows = batch.rows
         if rows is not None and rows.num_rows:
-            self._rows = max(1, min(POLL_ROWS, POLL_BYTES * rows.num_rows // max(rows.nbytes, 1)))
-        elif batch.ended:
-            self.record.ending = 1
+            self._rows = max(1, min(self._most, POLL_BYTES * rows.num_rows // max(rows.nbytes, 1)))
+        elif batch.ended or batch.reached is not None:
+            self.record.ending = int(batch.ended)
             rows = pa.RecordBatch.from_pylist([], self._layout.arrow_schema)
         else:
             nap, self._nap = self._nap, min(2 * self._nap, LONGEST_NAP)
             return nap
         self._nap = NAP
-        self._mode.make_offer(self.record, self._hold(rows, batch.ended).offer.address)
+        held = self._hold(rows, batch.ended, batch.reached)
+        self._mode.make_offer(self.record, held.offer.address)
         return 0
 
-    def _hold(self, rows: pa.RecordBatch, ended: bool) -> _Held:
+    def _hold(self, rows: pa.RecordBatch, ended: bool, reached: int | None = None) -> _Held:
         feed = Feed(self._layout, rows)
         times = None if self.times is None else Feed(self.times.layout, rows)
-        held = _Held(feed, times, self._mode, ended)
+        held = _Held(feed, times, self._mode, ended, reached)
         self._held.append(held)
         return held
 
@@ -180,15 +197,25 @@ class Channels:
     """All channels of the sources of one stage, shared by its replicas."""
 
     def __init__(
-        self, sources: Sequence[Source], replicas: int, split_rows: int, capacity: int, mode: Mode
+        self,
+        sources: Sequence[Source],
+        replicas: int,
+        split_rows: int,
+        capacity: int,
+        mode: Mode,
+        enough: Enough,
     ) -> None:
+        """enough: ends the sources when nobody wants more of their rows."""
         named = [(k, s, name) for k, s in enumerate(sources) for name in s.connector.channels()]
         self.records = ChannelFeed.allocate(max(len(named), 1))
         self.shared = SplitsRecord.allocate()
         self._markers = MarkerClock.allocate(max(len(sources), 1))
         self.all: list[Channel] = []
         for at, (number, source, name) in enumerate(named):
-            self.all.append(Channel(source, number, name, self.records[at], capacity, mode))
+            record = self.records[at]
+            channel = Channel(source, number, name, record, capacity, mode, enough)
+            read_on(channel.reader, replicas // len(named))  # as many as there are workers, in all
+            self.all.append(channel)
             self.records[at].markers = self._markers[number].address
         self.shared.channels, self.shared.count = self.records.address, len(named)
         self.shared.rows, self.shared.replicas = split_rows, replicas

@@ -53,7 +53,7 @@ class Chunk:
     def __init__(self, template: Template, blocks: int, eager: bool = True) -> None:
         self.bytes = chunk_bytes(template, blocks)
         self._mapping: mmap.mmap | None = _mapped(self.bytes, eager)
-        self.buffer: np.ndarray | None = np.frombuffer(self._mapping, np.uint8)
+        self.buffer: np.ndarray | None = np.frombuffer(self._mapping, np.uint8, self.bytes)
         self.address = self.buffer.ctypes.data
         if eager:
             self.buffer[:: mmap.PAGESIZE] = 0  # the system gives a page when it is first written
@@ -83,10 +83,13 @@ def _mapped(size: int, huge: bool) -> mmap.mmap:
     """Private memory of no file. Python's own default is shared, and has no huge pages."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, size)
-    made = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if huge and size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    pages = size // HUGE_PAGE if huge else 0
+    # where it is as long as so many huge pages, it begins with one; what is behind is not touched
+    whole = -(-size // HUGE_PAGE) * HUGE_PAGE if pages else size
+    made = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if pages and hasattr(mmap, "MADV_HUGEPAGE"):
         try:
-            made.madvise(mmap.MADV_HUGEPAGE)
+            made.madvise(mmap.MADV_HUGEPAGE, 0, pages * HUGE_PAGE)
         except OSError:  # a kernel without them
             pass
     return made

@@ -1,8 +1,9 @@
-"""How many workers run, by the rows that they read (`workers="auto"`; Streams §4.2, figs. 7, 8).
+"""How many workers run, by the rows that they take (`workers="auto"`; Streams §4.2, figs. 7, 8).
 
-Every period the rate of rows read from sources goes to the controller (`control.elasticity`), and
-as many workers run as it answers; the others are suspended. Where nothing is read nothing can be
-learnt: a quiet engine stays as it is.
+Every period the rate of rows that operators took, all together, goes to the controller
+(`control.elasticity`), and as many workers run as it answers; the others are suspended. Rows that
+are only read say little where queues are long: they fill up for seconds. Where nothing is done
+nothing can be learnt: a quiet engine stays as it is.
 
 The paper's least level is one more than an operator has input ports, since a thread of its that
 finds a port full works there itself, and may wait for itself. A worker of ours never waits for
@@ -24,11 +25,11 @@ PERIOD = 0.1  # seconds
 JOIN_SECONDS = 0.2
 
 
-class Reading(Protocol):
+class Working(Protocol):
     """A query."""
 
-    def rows_read(self) -> int:
-        """Rows that its sources have given so far."""
+    def rows_taken(self) -> int:
+        """Rows that its operators have taken so far."""
 
 
 class Workers(Protocol):
@@ -40,7 +41,7 @@ class Workers(Protocol):
     @property
     def running(self) -> int: ...
     @property
-    def queries(self) -> Sequence[Reading]: ...
+    def queries(self) -> Sequence[Working]: ...
     def suspend(self, workers: int) -> None:
         """Let only so many run."""
 
@@ -70,10 +71,10 @@ class Elastic:
             self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
-        before, began = self._rows_read(), time.monotonic()
+        before, began = self._rows_taken(), time.monotonic()
         psutil.cpu_percent()  # the next one counts from here
         while not self._over.wait(PERIOD):
-            now, moment = self._rows_read(), time.monotonic()
+            now, moment = self._rows_taken(), time.monotonic()
             cpu = psutil.cpu_percent() / 100
             rows = sum(max(0, count - before.get(query, 0)) for query, count in now.items())
             rate = rows / (moment - began)
@@ -81,11 +82,11 @@ class Elastic:
                 self.note(rate, cpu)
             before, began = now, moment
 
-    def _rows_read(self) -> dict[Reading, int]:
-        return {query: query.rows_read() for query in self._engine.queries}
+    def _rows_taken(self) -> dict[Working, int]:
+        return {query: query.rows_taken() for query in self._engine.queries}
 
     def note(self, rate: float, cpu: float) -> None:
-        """A period is over: rows read in a second, and the part of the machine that was used."""
+        """A period is over: rows taken in a second, and the part of the machine that was used."""
         level = self.level
         if self._controller.update(rate, cpu, self._engine.running) != level:
             self._engine.suspend(self.level)

@@ -32,6 +32,7 @@ from headrace.node.ticks import now
 from headrace.node.unit import Edge, Unit
 from headrace.stage.memory.atomics import load_relaxed
 from headrace.stage.memory.records import compiled, i64s
+from headrace.stage.strings.heap import Heap, has_overflown
 
 MOMENT = 1_000_000  # ns that a hosted unit waits for rows to become many
 
@@ -156,8 +157,18 @@ def publish(worker, output, serial, due):
             hand_on(worker, output, block, first, last, record.capacity, serial, due)
             output.open = serial + 1
         output.published = last
-    if last == record.capacity or output.count == 0:
+    if record.heap != 0 and has_overflown(Heap(record.heap)):
+        leave_full_heap(worker, output)
+    elif last == record.capacity or output.count == 0:
         leave_block(worker, output)
+
+
+@compiled
+def leave_full_heap(worker, output):
+    """The block has places for more rows, but not for their strings."""
+    if output.open != 0:
+        seal(worker, output)
+    leave_block(worker, output)
 
 
 @compiled

@@ -30,6 +30,7 @@ from .elastic import Elastic
 from .free_list import NO_UNIT, new_free_list
 from .graph import Operator
 from .graveyard import Graveyard, Remains
+from .hook_sets import HookSets
 from .hosts import Hosts
 from .loop import loop
 from .memory import BlockPool, Memory
@@ -110,8 +111,9 @@ class NodeEngine:
         made = WITHOUT_POLICY.get(self._named, SCHEDULER)
         self._scheduler = self._dedicated or made(MOST_UNITS, self.workers)
         self._host_scheduler = Near(MOST_UNITS, 0)
-        self._past: list[Any] = []  # schedulers and hooks that were in force: never many
         self._made: list[Any] = []  # the Workers of all threads
+        self.hosts = Hosts(self.mode, self._worker, self._serve, self.close)
+        self._sets = HookSets(self.mode, self.hosts)
         self._prepare()
         self._lock = threading.RLock()
         self._swapping = threading.Lock()  # of schedulers, or of modes: one after the other
@@ -124,7 +126,6 @@ class NodeEngine:
         self._threads: list[threading.Thread] = []
         self._memories: list[Memory] = []
         self._allocator = Allocator(self._on_room)
-        self.hosts = Hosts(self.mode, self._worker, self._serve, self.close)
         self._graveyard = Graveyard(self._are_home, self._free)
         self._closed = False
         self._warming: threading.Thread | None = None
@@ -140,16 +141,11 @@ class NodeEngine:
         """Put hooks of the present mode in force. Interpreted, a run is mostly the loop itself, so
         it gets more time; it has a bound, since kernels may take long for a row."""
         self._record.run_ns = self._run_ns if self.mode.is_compiled else INTERPRETED_RUN_NS
-        self._record.workers.hooks = self._hooks(self._scheduler)
-        self._record.hosts.hooks = self._hooks(self._host_scheduler)
+        self._sets.clear()
+        self._record.workers.hooks = self._sets.add(self._scheduler)
+        self._record.hosts.hooks = self._sets.add(self._host_scheduler)
         for worker in self._made:  # the same schedulers: nothing has to be given back
             worker.hooks = Desk(worker.desk).hooks
-
-    def _hooks(self, scheduler: Any) -> int:
-        """A set of hooks, which stays where it is."""
-        hooks = self.mode.hooks_of(scheduler)
-        self._past.append((scheduler, hooks))
-        return int(hooks.address)
 
     def _worker(self, number: int) -> Any:
         made = Worker.allocate()
@@ -174,12 +170,13 @@ class NodeEngine:
             with self._lock, self.hosts.engine_entered():
                 self.check()
                 old, self._scheduler = self._record.workers.hooks, scheduler
-                new = self._hooks(scheduler)
+                new = self._sets.add(scheduler)
                 self.mode.put_in_force(self._record.workers, new)
-            self._move_until_adopted(old, new)
+            if self._move_until_adopted(old, new):
+                self._sets.retire(old)
 
-    def _move_until_adopted(self, old: int, new: int) -> None:
-        """Let no unit stay in the old scheduler."""
+    def _move_until_adopted(self, old: int, new: int) -> bool:
+        """Let no unit stay in the old scheduler; have all workers adopted the new one?"""
         mover = self._worker(CONTROL)
         self._made.remove(mover)
         mover.hooks = old
@@ -190,7 +187,7 @@ class NodeEngine:
                 self._move(mover, new)
                 self.mode.wake_all(self._record)
             if adopted or self._closed or not self._threads:
-                return
+                return adopted
             time.sleep(0.0002)
 
     def _move(self, mover: Any, new: int) -> None:

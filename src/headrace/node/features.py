@@ -24,7 +24,7 @@ from .graph import Operator
 from .pace import NEVER_DUE, Pace, due_time, rows_due
 from .port import ROWS, Port, pending
 from .splits import ChannelFeed, SplitRecord, SplitsRecord
-from .unit import COLLECT, GATHER, MERGE, MIX, PASS, READER, SOURCE, Edge, Output, Run, Unit
+from .unit import READER, SOURCE, SUFFIXES, Edge, Output, Run, Unit
 from .unit import ROWS as IN_SPLIT
 from .worklist import Worklist
 
@@ -35,10 +35,6 @@ NO_ROOM_NEEDED = 1 << 30  # places behind an operator that gives to nobody
 MOST_WAITING = 1 << 20  # rows whose waiting is added up
 MICROSECOND = 1_000  # ns
 SECOND = 1e9  # ns
-SUFFIXES = {
-    MERGE: " (merge)", MIX: " (merge)", GATHER: " (gather)", COLLECT: " (gather)",
-    PASS: " (union)",
-}  # fmt: skip
 
 
 # ---- looking -------------------------------------------------------------------------------
@@ -337,6 +333,11 @@ class NodeFeatures:
             gradients = np.array([query.gradient for query in self._queries])
             self._gradient = gradients[self._query]
 
+    def unseen(self, seconds: float) -> np.ndarray:
+        """Operators before which rows wait, and which have not run for so long."""
+        waited = self._now - self._counters.most("ended") / SECOND
+        return (waited > seconds) & (self._pending() > 0)
+
     # ---- the interface of the control plane
 
     def can_run(self, operator: int) -> bool:
@@ -396,6 +397,7 @@ _COLUMNS: dict[str, Callable[[NodeFeatures], Floats]] = {
     "last_scheduled": lambda f: f._counters.most("ended") / SECOND,
     "workers": lambda f: f._counters.having(RUNNING),
     "worker_time": NodeFeatures._worker_time,
+    "busy_time": lambda f: f._counters.sum("busy") / SECOND,
     "parallelism": lambda f: f._parallelism,
     "user_priority": lambda f: f._priority,
     "query_class": lambda f: f._priority,

@@ -79,8 +79,8 @@ class Stand:
     slice: Slice = line()
     state: i64 = line()
     next: i64  # row
-    places: i64  # address of the places of its rows, where they decide,
-    head: i64  # and that of the next row; FOREVER: there is none
+    places: i64  # address of the places of its rows, where they decide, or of a part of the keys,
+    head: i64  # and that of the next row; of places FOREVER: there is none
     passed: i64  # all rows up to this place have been given
     taken: i64  # rows of it that were given at last
     data: i64  # address of the column that is being copied,
@@ -207,7 +207,7 @@ def merge_rows(address):
     block = BlockRecord(gather.block)
     picked = pick_rows(gather, block.capacity - block.rows)
     given = copy_rows(gather, block, picked) if picked > 0 else 0
-    count_taken(gather, given)
+    count_taken(gather, picked, given)
     return given
 
 
@@ -260,11 +260,18 @@ def pick_by_key(gather, room):
     for k in range(gather.edge_count):
         if stands[k].state == EMPTY:
             return 0
+    key = GatheredColumn(gather.keys)[deciding_part(gather)]
+    has_words = is_word(key)
+    for k in range(gather.edge_count):
+        stand = stands[k]
+        if stand.state == HAS_ROWS:
+            stand.places = NodeBlock(stand.slice.block).block.columns[key.source].data
+            stand.head = order_word(key.kind, stand.places, stand.next) if has_words else 0
     picked = 0
     while picked < room:
         best = -1
         for k in range(gather.edge_count):
-            if stands[k].state == HAS_ROWS and (best < 0 or comes_before(gather, k, best)):
+            if stands[k].state == HAS_ROWS and (best < 0 or is_ahead(gather, k, best)):
                 best = k
         if best < 0:
             break
@@ -274,7 +281,44 @@ def pick_by_key(gather, room):
         stand.next += 1
         if stand.next == stand.slice.last:
             break
+        if has_words:
+            stand.head = order_word(key.kind, stand.places, stand.next)
     return picked
+
+
+@compiled
+def deciding_part(gather):
+    """The first part of the keys in which the rows that came differ: mostly they are all of one
+    window. Rows of an edge are in order, so it is enough to look at its first and its last one."""
+    stands, keys = Stand(gather.stands), GatheredColumn(gather.keys)
+    for i in range(gather.key_count - 1):
+        other = -1
+        for k in range(gather.edge_count):
+            stand = stands[k]
+            if stand.state == HAS_ROWS:
+                other = k if other < 0 else other
+                before = stands[other]
+                column = NodeBlock(stand.slice.block).block.columns[keys[i].source]
+                first = NodeBlock(before.slice.block).block.columns[keys[i].source]
+                if (
+                    compare(keys[i], first, before.next, column, stand.next) != 0
+                    or compare(keys[i], first, before.next, column, stand.slice.last - 1) != 0
+                ):
+                    return i
+    return gather.key_count - 1
+
+
+@compiled
+def is_word(key):
+    """Is a part of the keys a word, for every row?"""
+    return key.kind != TEXT and key.nullable == 0
+
+
+@compiled
+def is_ahead(gather, k, other):
+    """Does the next row of an edge come before that of another one, as far as is known of both?"""
+    one, two = Stand(gather.stands)[k].head, Stand(gather.stands)[other].head
+    return one < two or (one == two and comes_before(gather, k, other))
 
 
 @compiled
@@ -409,13 +453,14 @@ def copy_texts(gather, heap, data, start, count):
 
 
 @compiled
-def count_taken(gather, given):
+def count_taken(gather, picked, given):
     """How many rows of each edge were given; what was picked besides comes again."""
     edges, stands = i32s(gather.edges), Stand(gather.stands)
     for k in range(gather.edge_count):
-        stands[k].taken = 0
-    for at in range(given):
-        stands[edges[at]].taken += 1
+        stand = stands[k]
+        stand.taken = stand.next - stand.slice.first if stand.state == HAS_ROWS else 0
+    for at in range(given, picked):
+        stands[edges[at]].taken -= 1
 
 
 @compiled

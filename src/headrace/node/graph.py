@@ -32,7 +32,7 @@ from headrace.stage.wiring import Wiring
 
 from .unit import BATCHES, COLLECT, GATHER, KERNEL, MERGE, MIX, PASS, READER, SINK, SOURCE, Run
 
-PARTS_PER_WORKER = 16  # of the state of an operator with a hybrid queue
+PARTS_PER_WORKER = 16  # of the state of an operator whose key groups lie in one queue
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ class Operator:
     groups: range | None = None  # of an owner: its key groups
     replica: int | None = None
     crew: list[Operator] = field(default_factory=list)  # all units that share its rows, if several
-    parts: list[KernelUnit] = field(default_factory=list)  # that its crew shares by a hybrid queue
+    parts: list[KernelUnit] = field(default_factory=list)  # that its crew shares by one queue
     senders: list[Operator] = field(default_factory=list)  # one for each edge
     inputs: dict[str, Input] = field(default_factory=dict)  # of a source unit
     number: int = -1  # as workers and schedulers know it
@@ -157,7 +157,7 @@ class Graph:
             if replicated:
                 self._place_source(stage, wiring, copy)
             for unit in wiring.units:
-                if isinstance(unit, KernelUnit) and stage.is_hybrid:
+                if isinstance(unit, KernelUnit) and stage.has_parts:
                     self._place_parts(stage, unit)
                 elif isinstance(unit, KernelUnit):
                     self._place_kernel(stage, unit, replica)
@@ -166,7 +166,8 @@ class Graph:
                     operator = Operator(BATCHES, unit.name, stage.number, outs, replica=replica)
                     operator.batches = unit
                     self._add(unit, operator)
-                    self._give_crew(operator, _calls(unit, self.replicas, replicated))
+                    calls = _calls(unit, self.replicas, replicated)
+                    self._give_crew(operator, min(calls, stage.width or calls))
                 elif isinstance(unit, OutputUnit) and replicated and len(unit.watermarks) > 1:
                     self._add(
                         unit, Operator(PASS, unit.name, stage.number, [Out(None)], replica=replica)
@@ -212,7 +213,7 @@ class Graph:
             operator.groups = range(*groups)
         self._add(unit, operator)
         if replica is None and is_stateless(unit.chain.nodes):
-            self._give_crew(operator, self.replicas)
+            self._give_crew(operator, min(self.replicas, stage.width or self.replicas))
 
     def _give_crew(self, first: Operator, units: int) -> None:
         """So many units for an operator."""

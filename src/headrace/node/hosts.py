@@ -2,7 +2,8 @@
 
 A call that blocks, in a connector or in a user's function, holds the thread that makes it and
 nothing else: there are as many threads as calls are under way, and one more that waits for the next
-unit (leader and followers). A thread that is not needed ends after a while.
+unit (leader and followers). A thread that is not needed ends after a while. Where queries have
+priorities, who is in a call takes `turns`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .core_slices import ask_for_slices
 from .free_list import NO_UNIT
 from .mode import Mode
+from .turns import Turns
 from .unit import HOST
 
 WAIT_NS = 100_000_000  # for a unit, before a thread looks whether it is still needed
 INTERPRETED_NS = 1_000_000  # the same while the loop is interpreted, which may end at any moment
 MOST_WAITING = 4  # threads
+SLICE_NS = 100_000  # of a core: these threads do a little at a time, workers have long runs
 
 
 class Hosts:
@@ -34,13 +38,15 @@ class Hosts:
         end: Callable[[], None],
     ) -> None:
         self._mode, self._make_worker, self._serve, self._end = mode, make_worker, serve, end
+        self.turns = Turns()
         self._lock = threading.Lock()  # guards what follows
         self._threads: list[threading.Thread] = []
         self._waiting = 0
         self._made = 0
         self._closed = self._left = False
         self._entry = threading.Condition()  # who is inside the interpreted engine, and who may be
-        self._inside, self._shut = 0, False
+        self._entries, self._shut = 0, False
+        self._inside: set[int] = set()  # the numbers of their entries
 
     def start(self) -> None:
         """Let a first thread wait."""
@@ -85,12 +91,13 @@ class Hosts:
         with self._entry:
             while self._shut:
                 self._entry.wait()
-            self._inside += 1
+            number, self._entries = self._entries, self._entries + 1
+            self._inside.add(number)
         try:
             yield
         finally:
             with self._entry:
-                self._inside -= 1
+                self._inside.remove(number)
                 self._entry.notify_all()
 
     @contextmanager
@@ -107,9 +114,20 @@ class Hosts:
                 self._shut = False
                 self._entry.notify_all()
 
+    def moment(self) -> int:
+        """Now, for `have_left`."""
+        with self._entry:
+            return self._entries
+
+    def have_left(self, moment: int) -> bool:
+        """Have all threads left the engine that were inside at a moment?"""
+        with self._entry:
+            return min(self._inside, default=moment) >= moment
+
     # ---- a thread ----------------------------------------------------------------------------
 
     def _run(self, worker: Any) -> None:
+        ask_for_slices(SLICE_NS)
         while not self._is_over():
             with self.engine_entered():
                 compiled = self._mode.is_compiled

@@ -12,11 +12,15 @@ reorder buffer (`reorder`), who finds the flag set leaves, and who has it looks 
 may be put down in the middle of an item (`park`), as nobody waits for room: it keeps its count, so
 the next items are delegated to whoever goes on with it.
 
+The shared queue (§4.1) is there to be compared with: a number and its part are taken at once, under
+a lock (`take_locked`), so where the part is somebody's all wait.
+
 No queue is ever full: a slice that is sorted has a serial inside the window of the reorder buffer.
 """
 
 from __future__ import annotations
 
+from headrace.node.lock import Lock, acquire, release
 from headrace.stage.memory.atomics import (
     cas,
     exchange,
@@ -29,7 +33,7 @@ from headrace.stage.memory.atomics import (
 from headrace.stage.memory.records import compiled, i32s, i64, i64s, line, record, u8s
 from headrace.stage.store import GROUPS, key_group
 
-NO_PART = -1
+NO_PART, BUSY = -1, -2
 
 
 @record
@@ -79,12 +83,14 @@ class HybridQueue:
     tail: i64 = line()  # of the master queue; likewise
     head: i64 = line()  # written by everybody
     parked: i64 = line()  # how many parts are; written by everybody
+    lock: Lock = line()  # of a shared queue
     mask: i64 = line()  # fixed: numbers that the master queue can take, less 1: a power of two
     master: i64  # fixed: address of its ring
     part_count: i64  # fixed
     parts: i64  # fixed: address of the Parts
     window: i64  # fixed: slices at most, less 1: a power of two
     slices: i64  # fixed: address of the SortedSlices
+    locks: i64  # fixed: is it a shared one?
     sort: i64  # fixed: address of `sort_rows`
     hash_column: i64  # fixed: of the rows that come: with the hashes of their keys,
     place_column: i64  # and with their places
@@ -205,6 +211,26 @@ def take(queue):
             before = fetch_add(Part(queue.parts)[number], "count", 1)
             if before == 0:
                 return number
+
+
+@compiled
+def take_locked(queue):
+    """The same of a shared queue: the next number together with its part. BUSY: somebody has it,
+    and until its item is done nobody goes on. (In fig. 5 an item lies in no queue of its part, so
+    without the lock it could be overtaken.)"""
+    number = NO_PART
+    acquire(queue.lock)
+    head = load_relaxed(queue, "head")
+    if head < load_acquire(queue, "tail"):
+        number = load_relaxed(i64s(queue.master), head & queue.mask)
+        held = load_acquire(Part(queue.parts)[number], "count")
+        if held != 0:
+            number = BUSY
+        else:
+            store_relaxed(Part(queue.parts)[number], "count", 1)
+            store_relaxed(queue, "head", head + 1)
+    release(queue.lock)
+    return number
 
 
 @compiled

@@ -1,7 +1,6 @@
 """What the simulator has to know of a query: its operators, as they stood in a run.
 
-Merges and gatherings, which only bring copies together, are left out: their readers read what is
-before them.
+They are those that policies see (`features`), so what only brings copies together is one, too.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from headrace.stage.store import GROUPS
 from headrace.stage.task import MAIN
 
 from .graph import Operator
-from .unit import BATCHES, KERNEL, SINK, SOURCE
+from .unit import HOSTED, READER, SOURCE, SUFFIXES
 
-COUNTED = (SOURCE, KERNEL, BATCHES, SINK)  # what `metrics` has
 TIMES = ("seconds", "starved", "blocked")  # all that a unit can do
 
 
@@ -27,8 +25,8 @@ def measured(
     """Each operator once, however many copies it has. port_rows: that fit into a port."""
     copies: dict[str, list[Operator]] = {}
     for operator in operators:
-        if operator.kind in COUNTED:
-            for name in operator.inputs or (operator.name,):
+        if operator.kind != READER:  # a part of its source
+            for name in operator.inputs or (_name(operator),):
                 copies.setdefault(name, []).append(operator)
     for name, (operator, *others) in copies.items():
         counted = metrics[name]
@@ -42,6 +40,7 @@ def measured(
             counted["rows_out"],
             counted["seconds"] * part,
             parallelism=_parallelism(operator),
+            hosted=operator.kind in HOSTED,
             capacity=port_rows,
             state_bytes=counted.get("state_bytes", 0),
             late=counted["late_rows"],
@@ -51,17 +50,16 @@ def measured(
         )
 
 
+def _name(operator: Operator) -> str:
+    return operator.name + SUFFIXES.get(operator.kind, "")
+
+
 def _senders(reader: Operator) -> tuple[list[str], list[str]]:
     """The names of those whose rows it reads, and of those whose late rows."""
     inputs: dict[str, None] = {}
     late: dict[str, None] = {}
     for sender in reader.senders:
-        if sender.kind not in COUNTED:
-            some, others = _senders(sender)
-            inputs |= dict.fromkeys(some)
-            late |= dict.fromkeys(others)
-            continue
-        names = list(sender.inputs) or [sender.name] * len(sender.outs)
+        names = list(sender.inputs) or [_name(sender)] * len(sender.outs)
         for place, out in enumerate(sender.outs):
             if reader in out.readers:
                 is_late = sender.kind != SOURCE and place != MAIN

@@ -22,6 +22,7 @@ A query's memory is made by the thread that starts the query, and grown by the a
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 from headrace.node.blocks import record_of
@@ -34,6 +35,8 @@ from headrace.stage.blocks.layout import Layout
 from headrace.stage.memory.atomics import fetch_add
 from headrace.stage.memory.records import compiled
 from headrace.stage.store import Account
+
+GROWTH = 8  # a chunk has one block for so many that a pool has, at least
 
 
 @compiled
@@ -109,19 +112,25 @@ class BlockPool:
             self._views[address] = found
         return found
 
-    def _next_bytes(self) -> int:
-        """What the next chunk would take; 0: there is none."""
-        blocks = min(self._per_chunk, self.most - self.count)
-        return chunk_bytes(self.template, blocks) if blocks else 0
+    def _next_blocks(self) -> list[int]:
+        """Sizes that the next chunk may have, the one to be tried first before others; none: there
+        is no next one. A pool of many units needs many blocks, and each chunk wakes all of them:
+        it grows by a part of what it has."""
+        left = self.most - self.count
+        sizes = (max(self._per_chunk, self.count // GROWTH), self._per_chunk)
+        return sorted({min(size, left) for size in sizes if left}, reverse=True)
 
-    def _add_chunk(self) -> None:
-        blocks = min(self._per_chunk, self.most - self.count)
+    def _bytes_of(self, blocks: int) -> int:
+        """What a chunk of so many blocks would take."""
+        return chunk_bytes(self.template, blocks)
+
+    def _add_chunk(self, blocks: int) -> None:
         chunk = Chunk(self.template, blocks, self._eager)
         self._chunks.append(chunk)
         for block in chunk.blocks:
             adopt(self.record, block)
         if self.count < self.most:  # half a chunk: time enough to make the next one
-            set_low(self.record, (self._per_chunk + 1) // 2)
+            set_low(self.record, (self._next_blocks()[0] + 1) // 2)
         else:
             self._stop_growing()
 
@@ -191,11 +200,11 @@ class Memory:
         with self._lock:
             if self.closed:
                 raise ValueError(f"the memory of {self.name} is closed")
-            needed = made._next_bytes()
+            needed = made._bytes_of(blocks)
             if not self._fits(needed):
                 raise self._over_budget(made, needed)
             try:
-                made._add_chunk()
+                made._add_chunk(blocks)
             except (OSError, MemoryError) as error:
                 raise _not_given(made, needed) from error
             self._charge(needed)
@@ -210,15 +219,15 @@ class Memory:
         with self._lock:
             if self.closed or not pool.can_grow:
                 return False
-            needed = pool._next_bytes()
-            if not self._fits(needed):
-                return self._refuse(pool)
-            try:
-                pool._add_chunk()
-            except (OSError, MemoryError):
-                return self._refuse(pool)
-            self._charge(needed)
-            return True
+            for blocks in pool._next_blocks():
+                needed = pool._bytes_of(blocks)
+                if not self._fits(needed):
+                    continue
+                with suppress(OSError, MemoryError):
+                    pool._add_chunk(blocks)
+                    self._charge(needed)
+                    return True
+            return self._refuse(pool)
 
     def close(self) -> None:
         """Unmap everything. Nobody may use a block any more; call it again as you like."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from headrace.node.blocks import NodeBlock
 from headrace.node.emit import has_places, put_mark, seal
 from headrace.node.hybrid import (
+    BUSY,
     NO_PART,
     HybridQueue,
     Part,
@@ -25,6 +26,7 @@ from headrace.node.hybrid import (
     resume,
     slice_of,
     take,
+    take_locked,
 )
 from headrace.node.port import DONE, Port
 from headrace.node.reorder import send, send_locked
@@ -108,7 +110,9 @@ def find_work(worker, unit, work, queue):
     """Take a part, or the next slice in."""
     if worker.left <= 0:
         return MORE
-    number = take(queue)
+    number = take(queue) if queue.locks == 0 else take_locked(queue)
+    if number == BUSY:
+        return MORE  # it comes again, as it would wait for the lock
     if number != NO_PART:
         have(unit, queue, number)
         return GO_ON

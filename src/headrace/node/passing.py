@@ -39,10 +39,12 @@ from headrace.node.unit import (
     WRITE,
     Edge,
     Output,
+    QueryRecord,
     Run,
     is_cancelled,
 )
 from headrace.stage.clock import FOREVER
+from headrace.stage.memory.atomics import store_relaxed
 from headrace.stage.memory.records import compiled, i64, i64s, line, record
 
 
@@ -207,6 +209,7 @@ def split_is_over(worker, run, merge, output):
 def note_latency(unit, ns):
     """All results of a split have come; if there were any, they took so long."""
     note(Histogram(unit.latency), ns)
+    store_relaxed(QueryRecord(unit.query), "transit", ns)
     if unit.rows_in > unit.marked:
         unit.marked = unit.rows_in
         note(Histogram(unit.result_latency), ns)

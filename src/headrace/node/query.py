@@ -14,6 +14,7 @@ from headrace.connect.delivery import Delivery
 from headrace.plan.nodes import Source
 from headrace.plan.planner import Plan
 from headrace.stage.blocks.arrow import Feed, to_arrow
+from headrace.stage.enough import Enough
 from headrace.stage.failure import explain_failure
 from headrace.stage.letters import leave_out
 from headrace.stage.sampling import Sample, Sampling
@@ -32,7 +33,6 @@ from .port import pending
 from .sampled import ask_for_samples, take_samples
 from .splits import SplitRecord
 from .unit import (
-    BATCHES,
     CALL,
     FAILED,
     FAILED_TIME,
@@ -44,8 +44,8 @@ from .unit import (
     POLL,
     READER,
     ROWS,
-    SINK,
     SOURCE,
+    SUFFIXES,
     WRITE,
     Output,
     Run,
@@ -106,6 +106,8 @@ class Query:
         self._last_metrics: dict[str, dict[str, Any]] = {}
         self._given: list[tuple[Feed, Any]] = []  # what users' functions gave
         kernels = {o.name: o.kernel for o in self._graph.operators if o.kernel_unit}
+        self._enough = Enough(plan.optimized)
+        self._enough.watch(k for o in self._graph.operators if o.kernel_unit for k in o.kernels)
         self._sampling = Sampling(kernels, self._ask_for_samples, self._take_samples)
         self.sample = self._sampling.start
         self._latency, self._result_latency = Histogram.allocate(), Histogram.allocate()
@@ -200,7 +202,8 @@ class Query:
             sources = [node for node in stage.inputs if isinstance(node, Source)]
             if sources:
                 rows = building.SPLIT_BLOCKS * (self._queued_rows or graph.capacity)
-                made = Channels(sources, graph.replicas, rows, graph.capacity, self._mode)
+                size, mode = graph.capacity, self._mode
+                made = Channels(sources, graph.replicas, rows, size, mode, self._enough)
                 self._channels[stage.number] = made
                 graph.place_readers(stage.number, [channel.is_polled for channel in made.all])
         if self._idle is not None:
@@ -234,7 +237,7 @@ class Query:
         with self._looking:  # from now on no unit is made ready by a sample that is let go
             self._sampling.stop()
         self._close_readers()  # a poll that waits comes back
-        self._last_metrics = self.metrics()
+        self._last_metrics = self._counted()
         with self._looking:
             made, self._made = self._made, None
         self._engine.remove(self, made.operators, self._memory, (made, self))
@@ -266,7 +269,10 @@ class Query:
         """Do what a unit asks for; an error ends the query."""
         try:
             operator = self.operators[number]
-            _SERVICES[Run(operator.unit.run).request](self, operator)
+            with self._engine.hosts.turns.call(self.priority or 0.0):
+                started = time.monotonic_ns()
+                _SERVICES[Run(operator.unit.run).request](self, operator)
+                operator.unit.busy += time.monotonic_ns() - started  # as it is in no run meanwhile
         except BaseException as error:
             self.fail(error)
 
@@ -353,6 +359,10 @@ class Query:
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every operator: rows, blocks, times, state; those of replicas are added up."""
+        return {name: made for name, made in self._counted().items() if "brings" not in made}
+
+    def _counted(self) -> dict[str, dict[str, Any]]:
+        """The same, also of what only brings copies together."""
         with self._looking:  # the units are not given to another query meanwhile
             if self._made is None:
                 return self._last_metrics
@@ -366,7 +376,7 @@ class Query:
         """What the simulator has to know of each operator."""
         from .measuring import measured  # few ask for it
 
-        found = self.metrics()
+        found = self._counted()
         rows = self._queued_rows or building.RING * self._graph.capacity
         return measured(self._graph.operators, found, rows) if found else ()
 
@@ -380,9 +390,9 @@ class Query:
                 return []
             return take_samples(self.operators.values(), self._view, self._engine.let_go)
 
-    def rows_read(self) -> int:
-        """Rows that its sources have given so far."""
-        return sum(o.unit.rows_in for o in list(self.operators.values()) if o.kind == SOURCE)
+    def rows_taken(self) -> int:
+        """Rows that its operators have taken so far, all of them together."""
+        return sum(o.unit.rows_in for o in list(self.operators.values()) if o.kind != READER)
 
     def latency(self) -> dict[str, Latencies]:
         """How long rows took from when they were due: all splits, and those that gave results;
@@ -428,7 +438,7 @@ def _skews(operators: Iterable[Operator]) -> dict[str, float]:
 def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
     """What a unit has done, by the name of its operator; sources by theirs."""
     unit, outputs = operator.unit, Output(operator.run.outputs)
-    if operator.kind not in (SOURCE, KERNEL, BATCHES, SINK):
+    if operator.kind == READER:  # a part of its source
         return {}
     made = {
         "rows_in": unit.rows_in,
@@ -442,8 +452,8 @@ def _measured(operator: Operator) -> dict[str, dict[str, Any]]:
         "pending": sum(pending(port) for port in operator.ports),
         "python_calls": operator.batches.counters.python_calls if operator.batches else 0,
     }
-    if operator.batches is not None:
-        made["seconds"] += operator.batches.counters.seconds
+    if operator.kind in SUFFIXES:
+        return {operator.name + SUFFIXES[operator.kind]: {**made, "brings": True}}
     if operator.kind == KERNEL:
         made["operators"] = [node.name for node in operator.kernel.chain.nodes]
         for kernel in operator.kernels:

@@ -10,6 +10,7 @@ from headrace.node.blocks import FeedUsers, NodeBlock
 from headrace.node.emit import find_block, give_mark, hand_on, has_places, let_go
 from headrace.node.port import MARKER, SPLIT
 from headrace.node.readers import borrow
+from headrace.node.schedulers.hooks import EngineRecord
 from headrace.node.splits import (
     ChannelFeed,
     MarkerClock,
@@ -17,6 +18,7 @@ from headrace.node.splits import (
     SplitRecord,
     SplitsRecord,
     Timer,
+    are_over,
     claim,
 )
 from headrace.node.ticks import now
@@ -52,6 +54,7 @@ from headrace.stage.memory.calls import call
 from headrace.stage.memory.records import compiled, i64s
 
 MARKER_PERIOD = 50_000_000  # ns between two markers of a source
+REST = 2_000_000  # ns until a replica that nobody has the time for looks again
 
 
 @compiled
@@ -102,6 +105,8 @@ def run_source(worker, unit):
     query, split = QueryRecord(unit.query), SplitRecord(run.task)
     if run.phase == NEXT:
         draining = load_relaxed(query, "draining")
+        if draining == 0 and rests(worker, unit, split):
+            return STARVED
         answer = claim(worker, unit, split, draining)
         if answer != GO_ON:
             return answer
@@ -121,6 +126,17 @@ def run_source(worker, unit):
         split.users = 0
     run.phase = NEXT
     return MORE
+
+
+@compiled
+def rests(worker, unit, split):
+    """Are there fewer workers than replicas before it? A worker that goes from one replica to
+    another finds neither in the caches of its core. It looks again after a while."""
+    active = load_relaxed(EngineRecord(worker.engine), "active")
+    if split.replica < active or are_over(SplitsRecord(split.shared)):
+        return False
+    unit.wake_at = now() + REST
+    return True
 
 
 @compiled

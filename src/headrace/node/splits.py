@@ -9,6 +9,11 @@ Rows come from the host as Arrow batches: the READER of a channel polls its conn
 of the host, and leaves an *offer*. Who claims and finds the last batch used up takes the offer, and
 lets the reader read on: a batch is read while the one before it is worked on.
 
+Rows that come at a rate make small splits where nothing waits, and each costs all units of the
+query a run and its sinks a call of Python. So, as in Nagle's algorithm, where splits take long to
+the sinks the next one waits for more rows (`enough_at`): who is late makes fewer splits, and larger
+ones, instead of a queue of small ones.
+
 Times that are computed from other columns, or may be null, are computed when their rows are
 claimed (`Timer`), once; where the rows are filled in, the watermarks follow from what was noted.
 """
@@ -19,7 +24,7 @@ from headrace.node.blocks import FeedUsers
 from headrace.node.pace import Pace, due_time, next_due, rows_due
 from headrace.node.schedulers.hooks import ready
 from headrace.node.ticks import now
-from headrace.node.unit import FAILED_TIME, FINISHED, GO_ON, HOST, MAIN, STARVED, Run
+from headrace.node.unit import FAILED_TIME, FINISHED, GO_ON, HOST, MAIN, STARVED, QueryRecord, Run
 from headrace.stage.blocks.arrow_text import FeedRecord
 from headrace.stage.blocks.layout import BlockRecord
 from headrace.stage.clock import (
@@ -48,6 +53,8 @@ from headrace.stage.task import NOT_SELECTED, Task
 
 SPINS = 2000  # looks at a channel that another replica is claiming from; tens of microseconds
 SOON = 50_000  # ns after which a replica tries again that found all channels taken
+LONGEST_WAIT = 5_000_000  # ns that rows which come at a rate wait for others
+FULL_SPLITS = 16  # this part of the largest split, a block, waits for no others
 LATER = 1 << 62  # ns: when somebody tells
 ENDED, STOPPED = 1, 2  # how a channel ends: its source has no more, or we read no more
 
@@ -76,6 +83,7 @@ class Offer:
     rows: i64
     users: i64  # address of its FeedUsers
     ended: i64  # no more rows come behind these
+    reached: i64  # the time that the channel has come to without rows, or NEVER
     fill: i64  # address of the function that fills and observes; depends on the columns
     times: i64  # the feed of the columns that the times are computed from
 
@@ -153,6 +161,7 @@ class SplitRecord:
     """The split that a replica works on."""
 
     shared: i64 = line()  # fixed
+    replica: i64  # fixed: its number
     turn: i64  # the channel to look at first
     channel: i64  # its number
     users: i64
@@ -230,7 +239,7 @@ def claim(worker, unit, split, draining):
                 unlock(channel)
                 continue
         split.turn = place + 1
-        taken = take_rows(shared, channel, split, draining, moment)
+        taken = take_rows(unit, channel, split, draining, moment)
         if taken < 0:
             unlock(channel)
             Run(unit.run).request = FAILED_TIME
@@ -242,6 +251,17 @@ def claim(worker, unit, split, draining):
         unlock(channel)
     unit.wake_at = wake
     return STARVED if open > 0 else FINISHED
+
+
+@compiled
+def are_over(shared):
+    """Was the end of all channels claimed?"""
+    channels = ChannelFeed(shared.channels)
+    for k in range(shared.count):
+        over = load_relaxed(channels[k], "over")
+        if over == 0:
+            return False
+    return True
 
 
 @compiled
@@ -264,6 +284,7 @@ def take_offer(worker, channel):
     channel.feed, channel.offset, channel.end = offer.feed, 0, offer.rows
     channel.users, channel.ended = offer.users, offer.ended
     channel.fill, channel.times = offer.fill, offer.times
+    channel.largest = max(channel.largest, offer.reached)
     store_relaxed(channel, "wake_at", 0)
     store_release(channel, "offer", 0)
     if channel.ended == 0:
@@ -330,9 +351,10 @@ def begin_round(channel):
 
 
 @compiled
-def take_rows(shared, channel, split, draining, moment):
-    """Claim rows of a channel that is ours: how many splits? 0: no row is due yet; -1: the time of
-    one cannot be computed."""
+def take_rows(unit, channel, split, draining, moment):
+    """Claim rows of a channel that is ours: how many splits? 0: not yet; -1: the time of a row
+    cannot be computed."""
+    shared = SplitsRecord(split.shared)
     left = channel.end - channel.offset if draining == 0 else 0
     if channel.rounds != 0 and channel.count >= 0:
         left = min(left, channel.count - channel.claimed)
@@ -345,6 +367,10 @@ def take_rows(shared, channel, split, draining, moment):
             channel.wake_at = next_due(pace, channel.claimed)
             return 0
         split.since = due_time(pace, channel.claimed)
+        if count < left and count * FULL_SPLITS < shared.rows:
+            channel.wake_at = enough_at(unit, channel, split.since)
+            if channel.wake_at > moment:
+                return 0
         split.due = due_time(pace, channel.claimed + count - 1)
     request = split.request
     request.feed, request.offset, request.clock = channel.feed, channel.offset, channel.clock
@@ -372,6 +398,15 @@ def take_rows(shared, channel, split, draining, moment):
         channel.over = 1
     split.serial = fetch_add(shared, "serial", 1)
     return 1
+
+
+@compiled
+def enough_at(unit, channel, since):
+    """When rows that come at a rate, the first of them since then, are enough for a split. They
+    wait for others half as long as the last split was on its way, at most, and never until the
+    channel seems silent."""
+    transit = load_relaxed(QueryRecord(unit.query), "transit")
+    return min(since + min(transit // 2, LONGEST_WAIT), channel.silent_at)
 
 
 @compiled

@@ -132,6 +132,7 @@ class Steering:
             if pause is not None:
                 idle = 0.0 if ran else min(2 * max(idle, pause), LONGEST_PAUSE)
                 pause = max(pause, idle, (time.thread_time() - began) / SHARE)
+            self._priorities.compile()
             self._changed.wait(pause)
 
     def _epoch(self) -> tuple[float | None, bool]:

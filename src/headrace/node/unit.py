@@ -47,6 +47,10 @@ from headrace.stage.memory.records import compiled, i64, line, record
 
 SOURCE, KERNEL, PASS, MERGE, GATHER, MIX, COLLECT, READER, BATCHES, SINK = range(10)
 HOSTED = (READER, BATCHES, SINK)
+SUFFIXES = {  # of the names of what only brings rows together
+    MERGE: " (merge)", MIX: " (merge)", GATHER: " (gather)", COLLECT: " (gather)",
+    PASS: " (union)",
+}  # fmt: skip
 
 # What a run answers; see above.
 STARVED, BLOCKED, AGAIN, MORE, HOST, FINISHED = range(6)
@@ -70,6 +74,7 @@ class QueryRecord:
 
     cancelled: i64 = line()  # written by the control thread: stop at once
     draining: i64  # written by the control thread: read no more
+    transit: i64 = line()  # ns: how long the last split was on its way; written by sinks
 
 
 @compiled

@@ -75,7 +75,7 @@ LONGEST_SLEEP = 250_000_000  # ns
 WHOLE = 64  # weight of a run that alone tells what a row costs,
 WHOLE_NS = 800_000  # which is one that takes so long; others have that much less
 FULL = 16  # the least weight of a run that has taken all rows it was allowed
-WATCHED_RUNS = 64  # after one that seemed to have long rows
+WATCHED_RUNS = 64  # after one that seemed to be long
 
 
 @compiled
@@ -156,7 +156,7 @@ def run_once(worker, unit):
     begun, rows = now(), unit.rows_in
     run_ns = EngineRecord(worker.engine).run_ns
     worker.until = worker.gave = worker.behind = 0
-    watched = unit.watched > 0
+    watched = is_watched(unit)
     on_core = thread_time() if watched else 0
     note_pause(unit, begun)
     answer = run_unit(worker, unit)
@@ -173,22 +173,32 @@ def run_once(worker, unit):
 
 
 @compiled
-def note_cost(run_ns, unit, rows, ns, full):
-    """What a row costs, for the next run. The few rows at the end of a split tell little.
+def is_watched(unit):
+    """Does the time on a core tell what a row of it costs?"""
+    return unit.watched > 0 or unit.cost == 0
 
-    By the clock, a row seems long, too, when its thread had to wait for a core; then the unit would
-    wait for a permit behind units that really take long. So a unit that seems long is *watched* for
-    some runs: their time on a core counts, which takes a system call to know.
+
+@compiled
+def note_cost(run_ns, unit, rows, ns, full):
+    """What a row costs, for the next run. The few rows at the end of a split tell little, unless
+    the unit has hardly had others: then its cost is the mean over all of them.
+
+    By the clock, a run is long, too, when its thread had to wait for a core; then the next ones
+    would be short for no reason, or the unit would wait for a permit behind units whose rows really
+    take long. So a unit that seems to have run for too long is *watched* for some runs: their time
+    on a core counts, which takes a system call to know. So is one of which nothing is known yet:
+    that its rows are long is believed after the first one.
     """
     cost = max(1, ns * COST_UNIT // rows)
-    if run_ns > 0 and cost > run_ns * COST_UNIT:
-        believed = unit.watched > 0
+    if run_ns > 0 and ns > run_ns:
+        believed = is_watched(unit)
         unit.watched = WATCHED_RUNS
         if not believed:
             return
     elif unit.watched > 0:
         unit.watched -= 1
-    weight = max(FULL if full else 0, min(WHOLE, WHOLE * ns // WHOLE_NS))
+    weight = max(FULL if full else 0, WHOLE * ns // WHOLE_NS, WHOLE * rows // unit.rows_in)
+    weight = min(WHOLE, weight)
     unit.cost = cost if unit.cost == 0 else max(1, unit.cost + (cost - unit.cost) * weight // WHOLE)
 
 

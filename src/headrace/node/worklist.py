@@ -293,14 +293,16 @@ def fail_in_turn(run, buffer):
 
 
 def reorder_figures(work: Any) -> dict[str, float]:
-    """How long slices that were done lay in the reorder buffer, in all; how many are under way or
-    lie there, and how many were at most.
+    """How many slices and marks were sent, and how long they lay in the reorder buffer when they
+    were done, in all; how many are under way or lie there, how many were at most and can be.
 
-    >>> reorder_figures(Worklist.allocate())
-    {'reorder_seconds': 0.0, 'reordering': 0, 'reordering_most': 0}
+    >>> reorder_figures(Worklist.allocate())["reorder_seconds"]
+    0.0
     """
     return {
+        "reordered": work.buffer.next,
         "reorder_seconds": work.buffer.waited / 1e9,
         "reordering": work.serial - work.buffer.next,
         "reordering_most": work.most,
+        "reordering_room": work.buffer.size,
     }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ..plan.nodes import Node, walk
+from ..plan.graph import walk
+from ..plan.nodes import Node
+from .numbers import short
 
-WIDTH, HEIGHT = 220, 46  # of a box
+WIDTH, LINE, BORDER = 220, 17, 12  # of a box; a line more makes it higher
 GAP_ACROSS, GAP_DOWN, MARGIN = 28, 34, 12
 LONGEST = 30  # characters of a line in a box
 
@@ -28,17 +31,38 @@ class Graph:
         n0 --> n1
     """
 
-    labels: tuple[tuple[str, str], ...]  # (operator, what it does) of each
+    labels: tuple[tuple[str, ...], ...]  # (operator, what it does) of each, and its rates
     edges: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, roots: Sequence[Node]) -> Graph:
-        """The graph that some nodes stand on."""
+    def of(cls, roots: Sequence[Node], rates: Mapping[str, str] | None = None) -> Graph:
+        """The graph that some nodes stand on; with rates, by the names of operators that run."""
         nodes = list(walk(roots))
         number = {id(node): k for k, node in enumerate(nodes)}
-        labels = [(f"{node.kind} {node.name}".strip(), node.detail()) for node in nodes]
+        labels: list[tuple[str, ...]] = [
+            (f"{node.kind} {node.name}".strip(), node.detail()) for node in nodes
+        ]
+        if rates is not None:
+            labels = [(*label, rates.get(node.name, "")) for label, node in zip(labels, nodes)]
         edges = [(number[id(source)], k) for k, node in enumerate(nodes) for source in node.inputs]
         return cls(tuple(labels), tuple(edges))
+
+    @classmethod
+    def of_job(cls, job: Any) -> Graph:
+        """The operators of a job, with the rows per second that they have had so far."""
+        job.metrics()  # from now on operators inside kernels are measured, too
+        progress = job.progress()
+        return cls.of(job.plan.optimized, rates_of(progress.operators, progress.seconds))
+
+    @classmethod
+    def told(cls, labels: Sequence[Sequence[str]], edges: Sequence[Sequence[int]]) -> Graph:
+        """A graph of another process, as it came through JSON."""
+        return cls(tuple(map(tuple, labels)), tuple((source, target) for source, target in edges))
+
+    @property
+    def height(self) -> int:
+        """Of a box."""
+        return BORDER + LINE * max(map(len, self.labels), default=2)
 
     def __str__(self) -> str:
         return self.mermaid
@@ -58,7 +82,7 @@ class Graph:
         """The drawing: each operator below those that it reads."""
         places = self._places()
         right = max((x for x, _ in places), default=0) + WIDTH + MARGIN
-        bottom = max((y for _, y in places), default=0) + HEIGHT + MARGIN
+        bottom = max((y for _, y in places), default=0) + self.height + MARGIN
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{right}" height="{bottom}" '
             f'viewBox="0 0 {right} {bottom}" font-family="sans-serif" font-size="12">',
@@ -69,17 +93,20 @@ class Graph:
         for source, target in self.edges:
             (x, y), (to_x, to_y) = places[source], places[target]
             parts.append(
-                f'<line x1="{x + WIDTH // 2}" y1="{y + HEIGHT}" x2="{to_x + WIDTH // 2}" '
+                f'<line x1="{x + WIDTH // 2}" y1="{y + self.height}" x2="{to_x + WIDTH // 2}" '
                 f'y2="{to_y}" stroke="#888" marker-end="url(#arrow)"/>'
             )
-        for (x, y), (operator, detail) in zip(places, self.labels, strict=True):
+        for (x, y), (operator, *details) in zip(places, self.labels, strict=True):
             parts.append(
-                f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#e8f1f8" '
-                'stroke="#4a7fa5"/>'
+                f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{self.height}" rx="6" '
+                'fill="#e8f1f8" stroke="#4a7fa5"/>'
                 f'<text x="{x + 10}" y="{y + 19}" fill="#123" font-weight="bold">'
                 f"{_short(operator)}</text>"
-                f'<text x="{x + 10}" y="{y + 36}" fill="#345">{_short(detail)}</text>'
             )
+            parts += [
+                f'<text x="{x + 10}" y="{y + 19 + LINE * k}" fill="#345">{_short(detail)}</text>'
+                for k, detail in enumerate(details, start=1)
+            ]
         return "".join([*parts, "</svg>"])
 
     def _repr_svg_(self) -> str:
@@ -92,9 +119,24 @@ class Graph:
             rows.append(max((rows[s] + 1 for s, target in self.edges if target == k), default=0))
         columns = [sum(row == rows[k] for row in rows[:k]) for k in range(len(rows))]
         return [
-            (MARGIN + column * (WIDTH + GAP_ACROSS), MARGIN + row * (HEIGHT + GAP_DOWN))
+            (MARGIN + column * (WIDTH + GAP_ACROSS), MARGIN + row * (self.height + GAP_DOWN))
             for column, row in zip(columns, rows, strict=True)
         ]
+
+
+def rates_of(operators: Mapping[str, Mapping[str, Any]], seconds: float) -> dict[str, str]:
+    """Rows per second of operators, in and out; of those inside kernels once they are measured.
+
+    >>> rates_of({"sink_1": {"rows_in": 3000, "rows_out": 0}}, 2.0)
+    {'sink_1': '1.50 k rows/s'}
+    """
+    made: dict[str, str] = {}
+    for name, measured in operators.items():
+        for each, counts in {name: measured, **measured.get("inside", {})}.items():
+            rates = [counts[rows] / max(seconds, 1e-9) for rows in ("rows_in", "rows_out")]
+            known = [short(rate) for rate in (rates if rates[1] else rates[:1])]
+            made[each] = " → ".join(known) + " rows/s"
+    return made
 
 
 def _escaped(text: str) -> str:

@@ -87,6 +87,7 @@ class Notice:
 
 
 def _told(job: Any) -> str:
+    from .graph import Graph, rates_of
     from .progress import as_json, latencies_of  # needs what draws
 
     job.metrics()  # whoever asks wants to see the operators inside kernels
@@ -94,7 +95,11 @@ def _told(job: Any) -> str:
     program = os.path.basename(sys.argv[0]) or "python"
     title = f"{program}, process {os.getpid()}"
     rate = progress.rows_in / max(progress.seconds, 1e-9)
-    return as_json(title, progress, rate, latencies_of(job))
+    drawn = Graph.of(job.plan.optimized, rates_of(progress.operators, progress.seconds))
+    graph = {"labels": drawn.labels, "edges": drawn.edges}
+    return json.dumps(
+        json.loads(as_json(title, progress, rate, latencies_of(job))) | {"graph": graph}
+    )
 
 
 def running() -> Iterator[tuple[str, dict[str, Any]]]:

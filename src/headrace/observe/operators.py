@@ -30,6 +30,9 @@ HEADINGS = {
     "late": "late",
     "failed": "failed",
     "state": "state",
+    "reordering": "in order",
+    "waited": "waited",
+    "skew": "skew",
 }
 
 
@@ -132,6 +135,23 @@ def _cells(
         cells["failed"] = short(measured["failed_rows"])
     if measured.get("state_keys"):
         cells["state"] = f"{measured['state_keys']:,} keys, {short(measured['state_bytes'])}B"
+    return cells | _ordering(measured)
+
+
+def _ordering(measured: Mapping[str, Any]) -> dict[str, str]:
+    """Of an operator that several workers run: how full its reorder buffer is, and how long a slice
+    that is done lies there; how uneven the rows of its key groups are.
+
+    >>> _ordering({"reordered": 4, "reorder_seconds": 2e-4, "reordering": 3, "reordering_room": 16})
+    {'reordering': '3 of 16', 'waited': '50 µs'}
+    """
+    cells = {}
+    if "reordering" in measured:
+        cells["reordering"] = f"{measured['reordering']} of {measured['reordering_room']}"
+    if measured.get("reordered"):
+        cells["waited"] = f"{measured['reorder_seconds'] / measured['reordered'] * 1e6:.0f} µs"
+    if "skew" in measured:
+        cells["skew"] = f"{measured['skew']:.2f}"
     return cells
 
 

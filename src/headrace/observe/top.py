@@ -31,6 +31,7 @@ class Top:
         """For each job what it tells, rows per second, and the same for its operators."""
         seen = []
         for name, told in running():
+            told.pop("graph", None)  # `headrace graph` draws it
             progress, rates, total = SimpleNamespace(**told), self._rates[name], self._totals[name]
             rates.add(progress.seconds, progress.operators)
             total.add(progress.seconds, {"": told})

@@ -59,6 +59,11 @@ def merges_exactly(aggregates: tuple[Aggregate, ...], rows: Schema) -> bool:
     return all(kind_of(a).merges_exactly(operand_type(a, rows)) for a in aggregates)
 
 
+def ignores_order(aggregates: tuple[Aggregate, ...], rows: Schema) -> bool:
+    """Are the results the same, in whatever order rows come?"""
+    return all(kind_of(a).ignores_order(operand_type(a, rows)) for a in aggregates)
+
+
 def reduces(aggregates: tuple[Aggregate, ...]) -> bool:
     """Are partial results smaller than the rows that entered them? A set of values is not."""
     return all(kind_of(aggregate).reduces for aggregate in aggregates)

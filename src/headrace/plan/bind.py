@@ -6,7 +6,7 @@ plan hands in a `FunctionChecker`; `headrace.stream` hands in `stage.functions.c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from .expressions import (
     Literal,
     UnboundCall,
 )
-from .functions import Function, StateSpec
+from .functions import Function, StateSpec, Wanted
 from .literals import to_literal
 from .schema import Schema
 from .site import Site
@@ -45,6 +45,7 @@ class FunctionChecker(Protocol):
         state: StateSpec | None = None,
         declared: Sequence[DataType] | None = None,
         names: Sequence[str] | None = None,
+        asides: Mapping[str, Wanted] | None = None,
     ) -> Function:
         """The checked function; a PipelineError where it cannot be compiled."""
         ...

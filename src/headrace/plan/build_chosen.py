@@ -18,7 +18,7 @@ from .dedup import DedupWithin
 from .durations import positive_length
 from .errors import ExpressionError
 from .expressions import Column
-from .functions import StateSpec
+from .functions import Output, StateSpec
 from .nodes import Dedup, Limit, Node, Process, Project, extended
 from .schema import HIDDEN_PREFIX, Field
 from .types import bool_, int64
@@ -110,9 +110,10 @@ def _chosen(
         declared=[bool_],
         names=(KEPT,),
     )
+    kept = Field(KEPT, bool_)
     chosen = make(
         (node,),
-        extended(node.schema, Field(KEPT, bool_)),
+        extended(node.schema, kept),
         place.name,
         site=place.site,
         key=key,
@@ -120,6 +121,7 @@ def _chosen(
         function=checked,
         arguments=arguments,
         carry=node.schema.names,
+        outputs=(Output("", (kept,), (KEPT,)),),
         **said,
     )
     return _shown(chosen, node, place)

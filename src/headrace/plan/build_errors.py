@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from .asides import emitter_of
 from .by_column import uses_columns
 from .checks import Place
 from .errors import PipelineError
@@ -55,6 +56,7 @@ def tolerating(node: Made, on_error: Any) -> Made:
 def dead_letters(node: Node, name: str | None = None) -> DeadLetters:
     """The rows that an operator failed on."""
     place = Place("dead_letters", name)
+    node = emitter_of(node)
     if node.on_error != DEAD_LETTER:
         raise place.error(
             f"{node.written} keeps no rows that it fails on",

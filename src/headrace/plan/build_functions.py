@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
+from .asides import (
+    agreed_outputs,
+    emitting,
+    kept_time,
+    output_columns,
+    result_schema,
+    shown,
+    wanted_outputs,
+)
 from .bind import FunctionChecker
 from .build import PlainPythonWarning, project
+from .build_errors import tolerating
 from .checks import Place
 from .errors import DataError
 from .expressions import Call, Column
-from .functions import Function, StateSpec
-from .nodes import FlatMap, MapBatches, Node, Process, Project
+from .functions import Function, StateSpec, Wanted
+from .nodes import FAIL, FlatMap, MapBatches, Node, Process, Project
 from .schema import Field, Schema
 from .state_spec import state_spec
-from .types import DataType
 
 Output = str | Sequence[str] | Mapping[str, Any]
+Emits = TypeVar("Emits", bound=FlatMap)
 
 
 def map(
@@ -33,9 +44,10 @@ def map(
     """One row for each row: `carry`, then what a compiled function gives."""
     place = Place("map", name)
     kept = _carry(node, carry, place)
-    checked, arguments, names = _checked(node, function, output, columns, place, check, False)
+    wanted = {"": output_columns(output, place)}
+    checked, arguments = _checked(node, function, wanted, columns, place, check, False)
     operands = tuple(Column(argument) for argument in arguments)
-    made = [(out, Call(checked, operands, result)) for result, out in enumerate(names)]
+    made = [(out, Call(checked, operands, result)) for result, out in enumerate(wanted[""].names)]
     return project(node, [*((c, Column(c)) for c in kept), *made], place)
 
 
@@ -47,23 +59,39 @@ def flat_map(
     columns: Sequence[str] | None = None,
     carry: str | Sequence[str] = (),
     name: str | None = None,
-) -> FlatMap:
+    asides: Mapping[str, Output] | None = None,
+    on_error: str = FAIL,
+) -> Node:
     """Zero or more rows for each row: `carry`, then what a compiled generator yields."""
     place = Place("flat_map", name)
+    wanted = wanted_outputs(output, asides, place)
+    made = flat_map_at(place, node, function, wanted, check, columns, carry)
+    return _shown(tolerating(made, on_error), wanted, place)
+
+
+def flat_map_at(
+    place: Place,
+    node: Node,
+    function: Callable[..., Any],
+    wanted: Mapping[str, Wanted],
+    check: FunctionChecker,
+    columns: Sequence[str] | None = None,
+    carry: str | Sequence[str] = (),
+) -> FlatMap:
+    """The same, where it is part of another operator."""
     kept = _carry(node, carry, place)
-    checked, arguments, names = _checked(node, function, output, columns, place, check, True)
-    schema = result_schema(node, kept, given_fields(names, checked.outputs), place)
-    return FlatMap(
+    checked, arguments = _checked(node, function, wanted, columns, place, check, True)
+    made = FlatMap(
         (node,),
-        schema,
+        node.schema,
         place.name,
         site=place.site,
         key=node.key if set(node.key) <= set(kept) else (),
-        time=kept_time(node, schema),
         function=checked,
         arguments=arguments,
         carry=kept,
     )
+    return _with_outputs(made, wanted, place)
 
 
 def process(
@@ -74,25 +102,43 @@ def process(
     check: FunctionChecker,
     columns: Sequence[str] | None = None,
     name: str | None = None,
-) -> Process:
+    asides: Mapping[str, Output] | None = None,
+    on_error: str = FAIL,
+) -> Node:
     """Zero or more rows for each row, by a compiled generator over a state record per key."""
     place = Place("process", name)
     if not node.key:
         raise place.error(*why_no_key(node))
     spec = state_spec(state, place)
-    checked, arguments, names = _checked(node, function, output, columns, place, check, True, spec)
-    schema = result_schema(node, node.key, given_fields(names, checked.outputs), place)
-    return Process(
+    wanted = wanted_outputs(output, asides, place)
+    checked, arguments = _checked(node, function, wanted, columns, place, check, True, spec)
+    made = Process(
         (node,),
-        schema,
+        node.schema,
         place.name,
         site=place.site,
         key=node.key,
-        time=kept_time(node, schema),
         function=checked,
         arguments=arguments,
         carry=node.key,
     )
+    made = _with_outputs(made, wanted, place)
+    return _shown(tolerating(made, on_error), wanted, place)
+
+
+def _with_outputs(node: Emits, wanted: Mapping[str, Wanted], place: Place) -> Emits:
+    """The operator with the columns of what its function gives."""
+    outputs = agreed_outputs(wanted, [node.function], place)
+    source = node.inputs[0]
+    schemas = [result_schema(source, node.carry, each, place) for each in outputs.values()]
+    kept = [Field(column, source.schema[column]) for column in node.carry]
+    return emitting(replace(node, time=kept_time(source, schemas[0])), kept, outputs)
+
+
+def _shown(node: FlatMap, wanted: Mapping[str, Wanted], place: Place) -> Node:
+    """What it gives to its own stream."""
+    schema = result_schema(node.inputs[0], node.carry, node.outputs[0].fields, place)
+    return shown(node, "", schema, kept_time(node.inputs[0], schema), place)
 
 
 def map_batches(
@@ -148,11 +194,11 @@ def map_async(
         raise place.error(
             "the types of what a coroutine gives must be declared", "output={'a': int, 'b': str}"
         )
-    names, declared = output_columns(output, place)
+    wanted = output_columns(output, place)
     arguments = arguments_of(node, function, columns, place, False)
     kept = _carry(node, carry, place)
-    results = Schema(tuple(Field(n, kind) for n, kind in zip(names, declared or (), strict=True)))
-    schema = result_schema(node, kept, results, place)
+    results = Schema(wanted.fields(wanted.declared or ()))
+    schema = result_schema(node, kept, results.fields, place)
     try:
         calls = make(arguments, kept, results)
     except DataError as error:
@@ -163,15 +209,15 @@ def map_async(
 def _checked(
     node: Node,
     function: Callable[..., Any],
-    output: Output,
+    wanted: Mapping[str, Wanted],
     columns: Sequence[str] | None,
     place: Place,
     check: FunctionChecker,
     generator: bool,
     state: StateSpec | None = None,
-) -> tuple[Function, tuple[str, ...], tuple[str, ...]]:
-    """The checked function, the columns that are its arguments, and the names of its outputs."""
-    names, declared = output_columns(output, place)
+) -> tuple[Function, tuple[str, ...]]:
+    """The checked function, and the columns that are its arguments."""
+    names = wanted[""].names
     arguments = arguments_of(node, function, columns, place, state is not None)
     checked = check(
         function,
@@ -180,31 +226,16 @@ def _checked(
         site=place.site,
         generator=generator,
         state=state,
-        declared=declared,
+        declared=wanted[""].declared,
         names=names,
+        asides={name: one for name, one in wanted.items() if name},
     )
-    if len(checked.outputs) != len(names):
+    if checked.outputs and len(checked.outputs) != len(names):
         raise place.error(
             f"{checked.name} gives {len(checked.outputs)} values, and output= names {len(names)}",
             "name each value it gives, in order",
         )
-    return checked, arguments, names
-
-
-def output_columns(output: Any, place: Place) -> tuple[tuple[str, ...], list[DataType] | None]:
-    """The names of a function's outputs, and their types where the user gives them."""
-    if isinstance(output, Mapping):
-        names = tuple(output)
-        declared = [place.type(kind, str(name)) for name, kind in output.items()]
-    else:
-        names, declared = place.names(output, "output"), None
-    if not names:
-        raise place.error("output= names no column", 'output=["a", "b"]')
-    for name in names:
-        place.new_name(name)
-    if len(set(names)) != len(names):
-        raise place.error(f"a name is twice in output={list(names)}", "name each value once")
-    return names, declared
+    return checked, arguments
 
 
 def arguments_of(
@@ -260,24 +291,6 @@ def _by_name(
 
 def _carry(node: Node, carry: Any, place: Place) -> tuple[str, ...]:
     return tuple(place.existing(c, node.schema) for c in place.names(carry, "carry"))
-
-
-def given_fields(names: Sequence[str], outputs: Sequence[DataType]) -> list[Field]:
-    """The columns of what a function gives."""
-    return [Field(name, kind) for name, kind in zip(names, outputs, strict=True)]
-
-
-def result_schema(node: Node, kept: Sequence[str], given: Iterable[Field], place: Place) -> Schema:
-    """Columns that are kept, then those that a function gives."""
-    fields = [*(Field(column, node.schema[column]) for column in kept), *given]
-    return place.schema(fields, f"{', '.join(kept)} comes by itself: use another name in output=")
-
-
-def kept_time(node: Node, schema: Schema) -> str | None:
-    """The event time goes on if a column of the same name and type comes out."""
-    if node.time is None or node.time not in schema:
-        return None
-    return node.time if schema[node.time].name == node.schema[node.time].name else None
 
 
 def why_no_key(node: Node) -> tuple[str, str]:

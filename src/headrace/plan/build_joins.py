@@ -43,15 +43,15 @@ def window_join(
     place = Place("window_join", name)
     if how not in HOW:
         raise place.error(f"how={how!r} is not a kind of join", 'use "inner", "left" or "full"')
-    time = _time_of(left, right, place)
+    time = time_of(left, right, place)
     try:
         window = make(left.schema[time], **given)
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
     if not isinstance(window, Tumbling | Calendar):
         raise place.error(
-            f"windows of a join do not overlap, grow or wait for late rows, and {window} do",
-            'use hr.tumbling("10s"), or interval_join',
+            f"windows of a join do not overlap or grow, and are given out once, unlike {window}",
+            'use hr.tumbling("10s") without early= and lateness=, or interval_join',
         )
     return _joined(left, right, on, right_on, window, how, place)
 
@@ -70,7 +70,7 @@ def interval_join(
     place = Place("interval_join", name)
     if how not in ("inner", "left"):
         raise place.error(f"how={how!r} is not a kind of join", 'use "inner" or "left"')
-    time = left.schema[_time_of(left, right, place)]
+    time = left.schema[time_of(left, right, place)]
     try:
         lengths = in_units_of(before, time, "before"), in_units_of(after, time, "after")
     except ExpressionError as error:
@@ -94,7 +94,7 @@ def asof_join(
     place = Place("asof_join", name)
     if how not in ("inner", "left"):
         raise place.error(f"how={how!r} is not a kind of join", 'use "inner" or "left"')
-    time = left.schema[_time_of(left, right, place)]
+    time = left.schema[time_of(left, right, place)]
     window = AsOf()
     if tolerance is not None:
         try:
@@ -107,7 +107,8 @@ def asof_join(
     return _joined(left, right, on, right_on, window, how, place, AsOfJoin, left.time)
 
 
-def _time_of(left: Node, right: Node, place: Place) -> str:
+def time_of(left: Node, right: Node, place: Place) -> str:
+    """The event time on the left; that on the right has its type."""
     for side in (left, right):
         if side.time is None:
             what, fix = why_no_time(side)
@@ -134,6 +135,43 @@ def _joined(
     time: str | None = None,
 ) -> Node:
     """The join as a node. time: the event time of pairs, where it is none of the window's."""
+    both, sides = both_sides(left, right, on, right_on, place)
+    keys, rows = both.schema.select(both.key), both.schema
+    time_type = rows[SIDE_TIME].required
+    nulls = HOW[how]
+    given = [
+        Field(f.name, optional(f.type) if null else f.type)
+        for side, null in zip(sides, nulls, strict=True)
+        for f in side
+    ]
+    said = [Field(column, time_type) for column in window.columns]
+    shown = place.schema([*keys, *(f for f in said if f.name == START), *given])
+    time = time or window.time
+    joined = make(
+        (both,),
+        Schema((*keys, *said, *given)),
+        place.name,
+        site=place.site,
+        key=both.key,
+        time=time,
+        window=window,
+        rows=rows,
+        how=how,
+        left=tuple(f.name for f in sides[0]),
+        right=tuple(f.name for f in sides[1]),
+    )
+    columns = tuple((column, Column(column)) for column in shown.names)
+    return Project((joined,), shown, "", site=place.site, key=both.key, time=time, columns=columns)
+
+
+def both_sides(
+    left: Node,
+    right: Node,
+    on: On,
+    right_on: str | Sequence[str] | None,
+    place: Place,
+) -> tuple[Union, tuple[list[Field], list[Field]]]:
+    """The rows of both streams as one stream, and the columns of each side besides the key."""
     ours, theirs = join_columns(on, right_on, place)
     keys = [_key(a, b, left, right, place) for a, b in zip(ours, theirs, strict=True)]
     sides = _others(left, ours), _others(right, theirs)
@@ -169,30 +207,7 @@ def _joined(
         key=ours,
         time=SIDE_TIME,
     )
-    nulls = HOW[how]
-    given = [
-        Field(f.name, optional(f.type) if null else f.type)
-        for side, null in zip(sides, nulls, strict=True)
-        for f in side
-    ]
-    said = [Field(column, times[0].required) for column in window.columns]
-    shown = place.schema([*keys, *(f for f in said if f.name == START), *given])
-    time = time or window.time
-    joined = make(
-        (both,),
-        Schema((*keys, *said, *given)),
-        place.name,
-        site=place.site,
-        key=ours,
-        time=time,
-        window=window,
-        rows=rows,
-        how=how,
-        left=tuple(f.name for f in sides[0]),
-        right=tuple(f.name for f in sides[1]),
-    )
-    columns = tuple((column, Column(column)) for column in shown.names)
-    return Project((joined,), shown, "", site=place.site, key=ours, time=time, columns=columns)
+    return both, sides
 
 
 def _key(ours: str, theirs: str, left: Node, right: Node, place: Place) -> Field:

@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from . import build_partition
 from .aggregates.kinds import kind_of
+from .asides import emitter_of
 from .bind import FunctionChecker, bind
 from .checks import Place
+from .connector import is_unordered
 from .derive import time_expression
-from .durations import in_units_of
+from .durations import in_units_of, positive_length
 from .errors import PipelineError
 from .expression_types import ExpressionError, aggregate_type, type_of
 from .expressions import Aggregate, Column
+from .graph import walk
 from .literals import stored
 from .nodes import (
     COUNTED,
@@ -24,20 +28,26 @@ from .nodes import (
     MapBatches,
     Node,
     Ordered,
-    Project,
     Running,
+    Source,
     Union,
     Watermark,
     WindowAggregate,
-    walk,
+    extended,
 )
 from .schema import Field, Schema
 from .timed import TimedProcess
-from .types import DataType, bool_
+from .types import DataType, bool_, timestamp
 from .windows.base import Window
 
 
-def key_by(node: Node, columns: Sequence[str], name: str | None = None) -> KeyBy:
+def key_by(
+    node: Node,
+    columns: Sequence[str],
+    check: FunctionChecker,
+    partition: Any = None,
+    name: str | None = None,
+) -> KeyBy:
     """Declare the key: rows with equal keys belong together."""
     place = Place("key_by", name)
     if not columns:
@@ -47,7 +57,13 @@ def key_by(node: Node, columns: Sequence[str], name: str | None = None) -> KeyBy
     if len(set(columns)) != len(columns):
         raise place.error(f"a column is twice in the key {list(columns)}", "name each once")
     return KeyBy(
-        (node,), node.schema, place.name, site=place.site, key=tuple(columns), time=node.time
+        (node,),
+        node.schema,
+        place.name,
+        site=place.site,
+        key=tuple(columns),
+        partition=build_partition.partition(partition, node, columns, place, check),
+        time=node.time,
     )
 
 
@@ -100,6 +116,33 @@ def with_watermark(
         bound=length,
         latest=None if latest is None else _stored_time(latest, kind, place),
     )
+
+
+def with_arrival_time(
+    node: Node,
+    column: str,
+    every: Any,
+    make: Callable[[Any, int], Any],
+    name: str | None = None,
+) -> Watermark:
+    """The time of arrival as the event time. make: a source that gives it, from another one."""
+    place = Place("with_arrival_time", name)
+    if not isinstance(node, Source) or is_unordered(node.connector):
+        rows = "those of a DataFrame" if isinstance(node, Source) else f"what {node.written} gives"
+        raise place.error(
+            f"rows get their time of arrival where they are read, and not {rows}",
+            "call it right behind hr.read..., which is not hr.read.spark",
+        )
+    place.new_name(column, "the column of arrival")
+    if column in node.schema:
+        raise place.error(f"there is a column {column!r}", 'with_arrival_time("came_at")')
+    try:
+        length = positive_length(every, timestamp, "every")
+    except ExpressionError as error:
+        raise place.error(error.what, error.fix) from None
+    schema = extended(node.schema, Field(column, timestamp))
+    stamped = replace(node, connector=make(node.connector, length), schema=schema)
+    return replace(with_watermark(stamped, column, 0, None, name), site=place.site)
 
 
 def _stored_time(given: Any, kind: DataType, place: Place) -> int:
@@ -180,7 +223,18 @@ def aggregate(
     name: str | None = None,
 ) -> WindowAggregate:
     """Aggregates by key and window: the key columns, those of the window, then the aggregates."""
-    place = Place("agg", name)
+    return aggregate_at(Place("agg", name), node, window, aggregates, check, reproducible)
+
+
+def aggregate_at(
+    place: Place,
+    node: Node,
+    window: Window,
+    aggregates: Sequence[tuple[str, Aggregate]],
+    check: FunctionChecker,
+    reproducible: bool = True,
+) -> WindowAggregate:
+    """The same, where it is part of another operator."""
     if not aggregates:
         raise place.error("no aggregate is given", "agg(rows=hr.count())")
     if not isinstance(reproducible, bool):
@@ -260,7 +314,11 @@ def _bound_aggregate(
 ) -> Aggregate:
     if made.operand is None:
         return made
-    operand = bind(made.operand, node.schema, place.operator, place.site, check)
+    operand, by = (
+        each and bind(each, node.schema, place.operator, place.site, check)
+        for each in (made.operand, made.by)
+    )
+    assert operand is not None
 
     def checked(function: Callable[..., Any], inputs: Sequence[DataType], **options: Any) -> Any:
         site = place.site
@@ -269,15 +327,17 @@ def _bound_aggregate(
         )
 
     try:
-        argument = kind_of(made).bind(type_of(operand, node.schema), checked)
+        by_type = None if by is None else type_of(by, node.schema)
+        argument = kind_of(made).bind(type_of(operand, node.schema), by_type, checked)
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
-    made = replace(made, operand=operand, argument=argument)
-    if not kind_of(made).needs_time:
-        return made
-    if node.time is None:
+    made = replace(made, operand=operand, argument=argument, by=by)
+    kind = kind_of(made)
+    if kind.needs_time and node.time is None:
         raise place.error(f"{made} goes by event time, and there is none", why_no_time(node)[1])
-    return replace(made, time=Column(node.time))
+    if (kind.needs_time or kind.may_use_time) and node.time is not None:
+        return replace(made, by=Column(node.time))
+    return made
 
 
 def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -> Field:
@@ -291,8 +351,7 @@ def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -
 def late(node: Node, name: str | None = None) -> Late:
     """The rows that came too late for their window."""
     place = Place("late", name)
-    if isinstance(node, Project) and isinstance(node.input, TimedProcess):
-        node = node.input
+    node = emitter_of(node)
     if not isinstance(node, WindowAggregate | TimedProcess):
         raise place.error(
             "only the result of window(...).agg(...), and of process with timers or a "

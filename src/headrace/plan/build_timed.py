@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from .asides import (
+    agreed_outputs,
+    emitting,
+    kept_time,
+    result_schema,
+    shown,
+    wanted_outputs,
+)
 from .bind import FunctionChecker
 from .build_functions import (
     Output,
     arguments_of,
-    given_fields,
-    kept_time,
-    output_columns,
-    result_schema,
     why_no_key,
 )
 from .build_keyed import why_no_time
 from .checks import Place
 from .durations import positive_length
 from .errors import ExpressionError
-from .expressions import Column
 from .functions import Function, StateSpec
-from .nodes import FAIL, Node, Project
-from .schema import Field, Schema
+from .nodes import FAIL, Node
+from .schema import Field
 from .state_spec import state_spec
 from .timed import TimedProcess, Timer
 from .types import DataType
@@ -41,7 +45,8 @@ def timed_process(
     on_error: str = FAIL,
     columns: Sequence[str] | None = None,
     name: str | None = None,
-) -> Project:
+    asides: Mapping[str, Output] | None = None,
+) -> Node:
     """Zero or more rows for each row and each timer, in the order of event time."""
     place = Place("process", name)
     if not node.key:
@@ -56,7 +61,7 @@ def timed_process(
             "check rows in an operator before it, which may leave them out",
         )
     spec = state_spec(state, place)
-    names, declared = output_columns(output, place)
+    wanted = wanted_outputs(output, asides, place)
     made = arguments_of(node, function, columns, place, True)
     calls = [(function, made, [node.schema[argument] for argument in made])]
     for given in _timers(timers, spec, node.schema[node.time], place).values():
@@ -71,8 +76,9 @@ def timed_process(
             site=place.site,
             generator=yields,
             state=spec,
-            declared=declared if yields else (),
-            names=names if yields else (),
+            declared=wanted[""].declared if yields else (),
+            names=wanted[""].names if yields else (),
+            asides={n: each for n, each in wanted.items() if n} if yields else {},
         )
 
     functions: dict[int, Function] = {}
@@ -80,22 +86,24 @@ def timed_process(
     for k, (given, _, inputs) in enumerate(calls):
         if k not in silent:  # the first one that yields says of what types rows are
             functions[k] = checked(given, inputs, True)
-            declared = list(functions[k].outputs)
+            for output_name, kinds in functions[k].results.items():
+                wanted[output_name] = replace(wanted[output_name], declared=kinds)
     if not functions:
         raise place.error("no function yields", "yield rows, of rows or when a timer goes off")
     for k in silent:
         functions[k] = checked(calls[k][0], calls[k][2], False)
     window = Timed(None if ttl is None else _length(ttl, node.schema[node.time], place))
-    assert declared is not None
-    shown = result_schema(node, node.key, given_fields(names, declared), place)
+    outputs = agreed_outputs(wanted, list(functions.values()), place)
+    schemas = [result_schema(node, node.key, fields, place) for fields in outputs.values()]
+    keys = [Field(column, node.schema[column]) for column in node.key]
     order = [Field(column, node.schema[node.time].required) for column in window.columns]
     process = TimedProcess(
         (node,),
-        Schema((*shown.fields[: len(node.key)], *order, *shown.fields[len(node.key) :])),
+        node.schema,
         place.name,
         site=place.site,
         key=node.key,
-        time=kept_time(node, shown),
+        time=kept_time(node, schemas[0]),
         window=window,
         rows=node.schema,
         function=functions[0],
@@ -105,15 +113,8 @@ def timed_process(
         ),
         at=node.time,
     )
-    return Project(
-        (process,),
-        shown,
-        "",
-        site=place.site,
-        key=node.key,
-        time=process.time,
-        columns=tuple((column, Column(column)) for column in shown.names),
-    )
+    process = emitting(process, [*keys, *order], outputs)
+    return shown(process, "", schemas[0], kept_time(node, schemas[0]), place)
 
 
 def _timers(

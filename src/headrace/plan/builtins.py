@@ -157,6 +157,8 @@ BUILTINS: dict[str, Signature] = {
     "matches": Signature((TEXT, TEXT), bool_, by_column=True),
     "extract": Signature((TEXT, TEXT, WHOLE), string, may_be_null=True, by_column=True),
     "replace_regex": Signature((TEXT, TEXT, TEXT, WHOLE), string, by_column=True),
+    "json_path": Signature((TEXT, TEXT), string, fails=True, may_be_null=True, by_column=True),
+    "try_json_path": Signature((TEXT, TEXT), string, may_be_null=True, by_column=True),
     # decimals, structs and lists
     "cast": Signature((EXACT,), _cast_to, fails=True, by_column=True),
     "try_cast": Signature((EXACT,), _cast_to, may_be_null=True, by_column=True),

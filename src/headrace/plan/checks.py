@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,18 @@ class Place:
     def error(self, what: str, fix: str = "") -> PipelineError:
         """What is wrong here, and how to fix it."""
         return PipelineError(what, operator=self.operator, site=self.site, fix=fix)
+
+    def by_name(
+        self, given: Mapping[str, Any] | None, more: Mapping[str, Any], example: str
+    ) -> dict[str, Any]:
+        """What is made here by the names that the user gives, in a mapping or one by one.
+
+        >>> Place("agg", None, Site("p.py", 3, "")).by_name({"a": 1}, {"b": 2}, "")
+        {'a': 1, 'b': 2}
+        """
+        if given is not None and not isinstance(given, Mapping):
+            raise self.error(f"{given!r} has no name", f"give it one: {self.operator}({example})")
+        return {**(given or {}), **more}
 
     def new_name(self, name: Any, what: str = "a column's name") -> str:
         """A name that the user gives to a column."""

@@ -1,5 +1,5 @@
-"""What Arrow computes over whole columns: regular expressions, times of a format, and what is in
-decimals, structs and lists."""
+"""What is computed over whole columns: by Arrow regular expressions, times of a format, and what is
+in decimals, structs and lists; by Python's reader what is in JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .json_paths import json_at
 from .patterns import replacement, with_named_group
 
 
@@ -44,6 +45,22 @@ def _parse(values: Any, format: str) -> Any:
         text = values.filter(lost)[0].as_py()
         raise ValueError(f"{text!r} is not a time of the format {format!r}")
     return found
+
+
+def _json_path(values: Any, path: str) -> Any:
+    found = [None if text is None else json_at(text, path) for text in values.to_pylist()]
+    return pa.array(found, pa.string())
+
+
+def _try_json_path(values: Any, path: str) -> Any:
+    return pa.array([_json_or_none(text, path) for text in values.to_pylist()], pa.string())
+
+
+def _json_or_none(text: str | None, path: str) -> str | None:
+    try:
+        return None if text is None else json_at(text, path)
+    except ValueError:
+        return None
 
 
 def _list_length(values: Any) -> Any:
@@ -87,6 +104,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "format_time": _format,
     "parse_time": _parse,
     "try_parse_time": _try_parse,
+    "json_path": _json_path,
+    "try_json_path": _try_json_path,
     "field": pc.struct_field,
     "list_length": _list_length,
     "list_get": _list_get,

@@ -21,11 +21,16 @@ Position = Any
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows that a reader gave, and the position after them. `ended`: the channel has no more."""
+    """Rows that a reader gave, and the position after them. `ended`: the channel has no more.
+
+    reached: where there are no rows, the event time that the channel has come to, in stored form:
+    none that follows is earlier. The position before it is another one.
+    """
 
     rows: pa.RecordBatch | None
     position: Position
     ended: bool = False
+    reached: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,15 @@ class Reader(Protocol):
         A poll that waits comes back soon. Behind a close there are no rows, and no end either: who
         stops reading a channel has not come to its end.
         """
+        ...
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """A reader that can work on several threads, ahead of who polls it."""
+
+    def read_on(self, threads: int) -> None:
+        """Use so many threads; before the first poll, by who closes the reader in the end."""
         ...
 
 
@@ -89,8 +103,10 @@ class Source(Protocol):
     ) -> Reader:
         """Read a channel from `start` (None: its beginning) to `stop` (None: its end, if any).
 
-        Only `columns` are wanted. Rows for which `predicate` is not true may be left out, but only
-        if the watermark does not need them, which the caller has made sure of.
+        Only `columns` are wanted. Rows for which `predicate` is not true may be left out: the
+        watermark does not need them, which the caller has made sure of. A source that `keeps_times`
+        has one more parameter, `time`: a column that tells the time. Among what it then gives for
+        rows that it leaves out are the least and the largest time of them.
         """
         ...
 
@@ -123,6 +139,14 @@ def is_bounded(source: Source) -> bool:
     A source says so with an attribute `bounded = True`.
     """
     return bool(getattr(source, "bounded", False))
+
+
+def keeps_times(source: Source) -> bool:
+    """May the source leave out rows that tell the time, and give others for them that tell it?
+
+    A source says so with an attribute `keeps_times = True`.
+    """
+    return bool(getattr(source, "keeps_times", False))
 
 
 @runtime_checkable

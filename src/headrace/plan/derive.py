@@ -24,6 +24,7 @@ from .nodes import (
     Watermark,
     Windowed,
 )
+from .rebalance import Rebalance
 
 
 def time_expression(node: Node, column: str) -> list[tuple[Source, Expression]]:
@@ -47,7 +48,7 @@ def _derive(node: Node, made: Expression, column: str) -> list[tuple[Source, Exp
                     ".str.slice(...).cast(int)",
                 )
             return [(node, made)]
-        case Filter() | KeyBy() | Watermark():
+        case Filter() | KeyBy() | Watermark() | Rebalance():
             return _derive(node.input, made, column)
         case Project():
             made = substitute(made, dict(node.columns))

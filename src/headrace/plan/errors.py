@@ -8,7 +8,15 @@ IN_OPERATOR = "in operator"  # how the note of an error begins that was explaine
 
 
 class HeadraceError(Exception):
-    """The base of all errors that headrace raises itself."""
+    """The base of all errors that headrace raises itself.
+
+    >>> import headrace as hr
+    >>> try:
+    ...     hr.read.csv("no_such_file.csv")
+    ... except hr.HeadraceError as error:
+    ...     print(type(error).__name__)
+    PipelineError
+    """
 
 
 class PipelineError(HeadraceError):
@@ -40,11 +48,26 @@ class ExpressionError(TypeError):
 
 
 class StateError(HeadraceError):
-    """A saved state that does not fit the pipeline it is given to."""
+    """A saved state that does not fit the pipeline it is given to, or is damaged.
+
+    Jobs on Spark with `checkpoint=` raise it before a row is read.
+
+    >>> issubclass(StateError, HeadraceError)
+    True
+    """
 
 
 class DataError(HeadraceError):
-    """Data that a source, a table or a sink cannot take as it is."""
+    """Data that a source, a table or a sink cannot take as it is.
+
+    >>> import headrace as hr
+    >>> table = hr.table({"id": [1, 1], "name": ["Tea", "Bikes"]})
+    >>> try:
+    ...     hr.run(hr.read.memory({"id": [1]}).join(table, on="id").write.null(), engine="thread")
+    ... except hr.DataError as error:
+    ...     print(str(error).splitlines()[0])
+    join: the key id=1 stands more than once in table table
+    """
 
     is_located = False  # does it say the operator and the user's line?
 
@@ -62,4 +85,12 @@ class SourceChanged(UserWarning):
 
 
 class MemoryBudgetError(HeadraceError):
-    """An operator cannot get the memory that it needs to run at all."""
+    """An operator cannot get the memory that it needs to run at all.
+
+    >>> import headrace as hr
+    >>> try:
+    ...     hr.run(hr.read.index(10).write.null(), engine="node", workers=1, memory=1)
+    ... except hr.MemoryBudgetError as error:
+    ...     print("not with memory=1")
+    not with memory=1
+    """

@@ -6,16 +6,8 @@ from collections.abc import Sequence
 
 from .by_column import Columnwise
 from .fusion import chains, is_stateless
-from .nodes import (
-    Exchange,
-    Node,
-    OperatorClass,
-    Received,
-    Sink,
-    WindowAggregate,
-    consumers,
-    walk,
-)
+from .graph import consumers, walk
+from .nodes import OWNERS, Exchange, Node, OperatorClass, Received, Sink, WindowAggregate, said_key
 from .planner import Plan, StagePlan
 from .rewrites.orders import is_mixed, promised, said_order
 from .rewrites.owners import is_collected
@@ -82,7 +74,7 @@ def _line(node: Node, label: str, mark: str) -> str:
         parts.append(f"(on error: {node.on_error})")
     said = " ".join(parts) + f"  -> {_columns(node.schema)}"
     if node.key:
-        said += f" | key {', '.join(node.key)}"
+        said += f" | key {said_key(node)}"
     if node.time is not None:
         said += f" | time {node.time}"
     if node.site is not None:
@@ -135,10 +127,15 @@ def _copies(stage: StagePlan) -> str:
     """How many copies of a stage run, and why."""
     if stage.is_replicated:
         return "replicated: it reads sources, so every worker runs a copy on its own splits"
-    if stage.is_hybrid:
-        return "one copy: workers share the key groups of its state by a hybrid queue"
+    if stage.has_parts:
+        queue = f"a {stage.partitioning} queue"
+        return f"one copy: workers share the key groups of its state by {queue}"
     if stage.is_owned:
-        return "owned: it keeps state by key, so every owner of key groups runs a copy"
+        owned = "owned: it keeps state by key, so every owner of key groups runs a copy"
+        asked = stage.partitioning != OWNERS
+        return f"{owned}; no {stage.partitioning} queue: {stage.needs_owners}" if asked else owned
+    if stage.is_shared:
+        return "one copy: its workers share the rows anew"
     received = [node for node in stage.inputs if isinstance(node, Received)]
     if len(received) > 1:
         return "one copy: several inputs meet in it"
@@ -149,10 +146,11 @@ def _degree(stage: StagePlan, chain: Sequence[Node]) -> str:
     """On how many workers a kernel of a stage with one copy may run at once."""
     if stage.is_replicated or stage.is_owned:
         return ""
-    if stage.is_hybrid:
+    if stage.has_parts:
         return ", on as many workers at once as there are key groups, its rows in order"
-    if is_stateless(chain):
-        return ", on any number of workers at once, its rows in order"
+    if is_stateless(chain) and stage.width != 1:
+        most = "any number of" if stage.width is None else f"up to {stage.width}"
+        return f", on {most} workers at once, its rows in order"
     return ", on one worker at a time"
 
 

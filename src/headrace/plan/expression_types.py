@@ -251,10 +251,11 @@ def aggregate_type(aggregate: Aggregate, schema: Schema) -> DataType:
             f"{aggregate} needs numbers, and {aggregate.operand} is {operand}",
             way_out(operand) if operand.is_composite else "use count, min or max, or cast it",
         )
-    if kind.compares and operand is not None and operand.is_nested:
+    if kind.compares and aggregate.by is None and operand is not None and operand.is_nested:
         raise ExpressionError(f"{aggregate}: {operand} has no order", way_out(operand))
     made = kind.type(operand)
-    timeless = aggregate.time is not None and type_of(aggregate.time, schema).nullable
+    by = aggregate.by if kind.needs_time else None
+    timeless = by is not None and type_of(by, schema).nullable
     return replace(made, nullable=True) if timeless else made
 
 

@@ -249,12 +249,16 @@ class Call(Expression):
 
 @_expression
 class KeyHash(Expression):
-    """The hash of a key, which gives its key group; made by the planner at exchanges."""
+    """The hash of a key, which gives its key group; made by the planner at exchanges. With `part`,
+    one of so many `parts`, that is the group, in place of a part of the hash."""
 
     operands: tuple[Expression, ...]
+    part: Expression | None = None
+    parts_in_all: int = 0
 
     def __str__(self) -> str:
-        return f"hash({', '.join(map(str, self.operands))})"
+        said = ", ".join(map(str, self.operands))
+        return f"hash({said})" if self.part is None else f"hash({said}, part={self.part})"
 
 
 @_expression
@@ -283,22 +287,24 @@ class UnboundCall(Expression):
 class Aggregate:
     """An aggregate of an expression over the rows of a window (None: of rows).
 
-    kind: its name in `aggregates.kinds`. argument: what else the user gave. time: the event time of
-    rows, for kinds that look at it.
+    kind: its name in `aggregates.kinds`. argument: what else the user gave. by: what values are
+    ordered by, for kinds that look at it: the event time of rows, if nothing else was given.
     """
 
     kind: str
     operand: Expression | None = None
     argument: Any = None
-    time: Expression | None = None
+    by: Expression | None = None
 
     def __str__(self) -> str:
-        given = [self.operand, self.argument]
-        return f"{self.kind}({', '.join(str(each) for each in given if each is not None)})"
+        given = [str(each) for each in (self.operand, self.argument) if each is not None]
+        if self.by is not None:
+            given.append(f"by {self.by}")
+        return f"{self.kind}({', '.join(given)})"
 
     def operands(self) -> tuple[Expression, ...]:
         """What it reads of a row."""
-        return tuple(each for each in (self.operand, self.time) if each is not None)
+        return tuple(each for each in (self.operand, self.by) if each is not None)
 
 
 def columns_of(expression: Expression) -> frozenset[str]:

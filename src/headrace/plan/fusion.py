@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from .expression_types import can_fail
 from .expressions import Aggregate, RowPlace
+from .graph import consumers, walk
 from .nodes import (
     Aside,
+    Branches,
     Filter,
     FlatMap,
     Node,
@@ -19,11 +21,9 @@ from .nodes import (
     TableJoin,
     WindowAggregate,
     Windowed,
-    consumers,
-    walk,
 )
 
-FUSED = Filter | Project | TableJoin | FlatMap | OnTime | Windowed | Running
+FUSED = Filter | Project | Branches | TableJoin | FlatMap | OnTime | Windowed | Running
 MOST_TABLES = 16  # static tables joined in one chain
 MOST_STEPS = 32  # operators of one chain: longer kernels take long to compile and gain nothing
 COUNT_ROWS = Aggregate("count")  # which never fails
@@ -33,8 +33,8 @@ def chains(roots: Sequence[Node], fuse: str = "auto") -> list[tuple[Node, ...]]:
     """The operators that kernels run, in chains, each after those that feed it.
 
     A chain has one input. In it stand filters, projections and static joins, at most one function
-    that yields rows, and at its end perhaps a window or running aggregates. `fuse="none"` makes
-    every operator a chain.
+    that yields rows, and at its end perhaps a window, running aggregates or branches.
+    `fuse="none"` makes every operator a chain.
     """
     readers = consumers(roots)
     replicated = any(isinstance(node, Source) for node in walk(roots))
@@ -77,6 +77,8 @@ def node_can_fail(node: Node) -> bool:
             return can_fail(node.predicate, schema)
         case Project():
             return any(can_fail(expression, schema) for _, expression in node.columns)
+        case Branches():
+            return any(node_can_fail(step) for way in node.ways for step in way)
     return False
 
 
@@ -91,14 +93,14 @@ def _joins(chain: Sequence[Node], node: Node) -> bool:
         return False
     if chain[0].tolerates and (node_can_fail(node) or isinstance(node, OnTime)):
         return False
-    if isinstance(last, Windowed | Running):
+    if isinstance(last, Windowed | Running | Branches):
         return False
     if len(chain) >= MOST_STEPS and not isinstance(node, Windowed):
         return False
     if isinstance(last, OnTime):
-        return isinstance(node, Windowed)
+        return isinstance(node, Windowed) or (isinstance(node, Project) and not node_can_fail(node))
     yields = any(isinstance(each, FlatMap) for each in chain)
-    if isinstance(node, FlatMap | OnTime | Running):
+    if isinstance(node, FlatMap | OnTime | Running | Branches):
         return not yields
     if isinstance(node, Windowed):
         return False

@@ -7,12 +7,13 @@ A node is compared by identity: two equal filters of one stream are two operator
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from .expressions import Aggregate, Expression
-from .functions import Function
+from .functions import Function, Output
+from .partition import Partition
 from .schema import HIDDEN_PREFIX, Field, Schema
 from .site import Site
 from .windows.base import Window
@@ -24,6 +25,7 @@ PLACE = f"{HIDDEN_PREFIX}place"  # the place of a row among all that cross an ex
 PANE = f"{HIDDEN_PREFIX}pane"  # the pane of its window that a row enters
 SIDE = f"{HIDDEN_PREFIX}side"  # of a join: is a row one of the right side?
 SIDE_TIME = f"{HIDDEN_PREFIX}at"  # and its event time, whatever it is called there
+ASIDE = f"{HIDDEN_PREFIX}aside"  # the number of the output that a row is for
 COUNTED = f"{HIDDEN_PREFIX}rows"  # of a key since it began anew
 HIDDEN = (WATERMARK, TIME, KEY_HASH, PLACE, PANE)
 
@@ -34,8 +36,8 @@ ERROR_OPERATOR, ERROR_MESSAGE = "error_operator", "error_message"  # columns of 
 
 # In which order a sink sees rows: as one worker would give them, those of each key so, or any.
 TOTAL, KEY, NONE = ORDERINGS = ("total", "key", "none")
-# How workers share the keys of an operator with state (Ordered §4.2, §4.3).
-OWNERS, HYBRID = PARTITIONINGS = ("owners", "hybrid")
+# How workers share the keys of an operator with state (Ordered §4.2, §4.3, §4.1).
+OWNERS, HYBRID, SHARED = PARTITIONINGS = ("owners", "hybrid", "shared")
 
 
 class OperatorClass(enum.Enum):
@@ -65,13 +67,18 @@ class Clock:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """An operator: its inputs, the schema it gives, its key, and where the user wrote it."""
+    """An operator: its inputs, the schema it gives, its key, and where the user wrote it.
+
+    partition: of one that declares the key or keeps state by it: how keys lie in parts; None: by
+    their hash.
+    """
 
     inputs: tuple[Node, ...]
     schema: Schema
     name: str
     site: Site | None = field(default=None, kw_only=True)
     key: tuple[str, ...] = field(default=(), kw_only=True)
+    partition: Partition | None = field(default=None, kw_only=True)
     time: str | None = field(default=None, kw_only=True)  # the event-time column, once declared
     on_error: str = field(default=FAIL, kw_only=True)
 
@@ -157,6 +164,7 @@ class FlatMap(Node):
     function: Function = None  # type: ignore[assignment]
     arguments: tuple[str, ...] = ()
     carry: tuple[str, ...] = ()
+    outputs: tuple[Output, ...] = ()
     kind: ClassVar[str] = "flat_map"
 
     def detail(self) -> str:
@@ -204,6 +212,17 @@ class Union(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Branches(Node):
+    """Of each row what branches make of it, one after the other (`rewrites/branches.py`)."""
+
+    ways: tuple[tuple[Node, ...], ...] = ()
+    kind: ClassVar[str] = "union"
+
+    def detail(self) -> str:
+        return " | ".join(" -> ".join(n.name for n in way) or "as it is" for way in self.ways)
+
+
+@dataclass(frozen=True, eq=False)
 class TableJoin(Node):
     """Each row with the row of a static table that has its key."""
 
@@ -227,7 +246,7 @@ class KeyBy(Node):
     kind: ClassVar[str] = "key_by"
 
     def detail(self) -> str:
-        return ", ".join(self.key)
+        return said_key(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,13 +304,17 @@ class Windowed(Node):
 
 @dataclass(frozen=True, eq=False)
 class WindowAggregate(Windowed):
-    """Aggregates by key and window."""
+    """Aggregates by key and window.
+
+    sorted: are the results of a window given by key? Nobody may need it (`rewrites/orders.py`).
+    """
 
     reproducible: bool = True
+    sorted: bool = True
     kind: ClassVar[str] = "window"
 
     def detail(self) -> str:
-        measures = dict(self.window.measures)
+        measures = {COUNTED, *dict(self.window.measures)}
         shown = [pair for pair in self.aggregates if pair[0] not in measures]
         made = ", ".join(f"{name}={aggregate}" for name, aggregate in shown)
         keys = ", ".join(self.key)
@@ -407,7 +430,7 @@ class Exchange(Node):
     kind: ClassVar[str] = "exchange"
 
     def detail(self) -> str:
-        return f"by {', '.join(self.key)}" if self.key else "to one owner"
+        return f"by {said_key(self)}" if self.key else "to one owner"
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,37 +463,10 @@ class Sink(Node):
 Stateful = Process | Windowed | Running
 
 
-def walk(roots: Sequence[Node]) -> Iterator[Node]:
-    """All nodes that the roots stand on, inputs first, each once."""
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((source, False) for source in reversed(node.inputs))
-
-
-def transform(
-    roots: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]
-) -> list[Node]:
-    """The graph rebuilt from its sources on: change(node, its new inputs) gives the new node."""
-    made: dict[int, Node] = {}
-    for node in walk(roots):
-        made[id(node)] = change(node, tuple(made[id(source)] for source in node.inputs))
-    return [made[id(root)] for root in roots]
-
-
-def consumers(roots: Sequence[Node]) -> dict[int, list[Node]]:
-    """id of each node -> the nodes that read it."""
-    found: dict[int, list[Node]] = {}
-    for node in walk(roots):
-        for source in node.inputs:
-            found.setdefault(id(source), []).append(node)
-    return found
+def said_key(node: Node) -> str:
+    """The key of an operator, and how keys lie in parts where it is not by their hash."""
+    said = ", ".join(node.key)
+    return said if node.partition is None else f"{said}, by {node.partition}"
 
 
 def visible(schema: Schema) -> Schema:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from .fusion import chains
-from .nodes import (
-    HYBRID,
-    OWNERS,
-    Exchange,
-    Node,
-    Process,
-    Received,
-    Running,
-    Source,
-    transform,
-    walk,
-)
+from .graph import transform, walk
+from .nodes import OWNERS, Exchange, Node, Process, Received, Running, Source
+from .rebalance import Shared, Turns, for_one_owner
+from .rewrites.branches import join_branches
 from .rewrites.clocks import place_clocks
 from .rewrites.columns import compute_columns, lift_operands
 from .rewrites.exchanges import insert_exchanges
 from .rewrites.filters import hint_sources, push_filters
 from .rewrites.naming import name_operators
-from .rewrites.orders import Order, relax_exchanges, settle_orders, spark_orders
+from .rewrites.orders import Order, relax_exchanges, relax_windows, settle_orders, spark_orders
 from .rewrites.owners import give_owners
+from .rewrites.partitions import place_parts, settle_partitions
 from .rewrites.pruning import prune_columns
 from .rewrites.times import reuse_times
 
@@ -41,7 +35,7 @@ class StagePlan:
     fuse: str = "auto"
     partitioning: str = OWNERS
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Node, ...]:
         """Where its rows come from."""
         return tuple(node for node in walk(self.roots) if isinstance(node, Source | Received))
@@ -50,21 +44,37 @@ class StagePlan:
     def is_owned(self) -> bool:
         """Does it keep the state of keys by key group? Then several owners each run a copy of it,
         on the rows of their groups; what they give is brought together in order."""
-        return self._has_state_by_key and not self.is_hybrid
+        return self._has_state_by_key and not self.has_parts
 
-    @property
+    @cached_property
     def _has_state_by_key(self) -> bool:
         return any(isinstance(node, Received) and node.owned for node in self.inputs)
 
     @property
-    def is_hybrid(self) -> bool:
-        """Do workers share the key groups of its state by a hybrid queue (Ordered, fig. 7)? It is
+    def has_parts(self) -> bool:
+        """Do workers share the key groups of its state by one queue (Ordered §4.1, §4.3)? It is
         one chain then, whose first operator keeps state and gives rows as they come."""
-        if self.partitioning != HYBRID or not self._has_state_by_key:
-            return False
+        return self.partitioning != OWNERS and self._has_state_by_key and not self.needs_owners
+
+    @property
+    def needs_owners(self) -> str:
+        """Why no queue can share the key groups of its state; "": one can."""
         (chain, *others), nodes = chains(self.roots, self.fuse), list(walk(self.roots))
+        if not isinstance(chain[0], Process | Running):
+            return "windows give results by watermarks and keys, not by rows"
         around = len(nodes) - len(chain)  # what comes in and what goes out; more: rows aside
-        return not others and around == 2 and isinstance(chain[0], Process | Running)
+        return "it has several kernels, or gives rows aside" if others or around != 2 else ""
+
+    @property
+    def is_shared(self) -> bool:
+        """Are its rows shared anew among workers (`rebalance`)?"""
+        return any(isinstance(node, Shared) for node in self.inputs)
+
+    @property
+    def width(self) -> int | None:
+        """How many workers may run one of its operators at once, if the user has said it."""
+        said = [n.width for n in self.inputs if isinstance(n, Shared) and n.width is not None]
+        return min(said, default=None)
 
     @property
     def is_replicated(self) -> bool:
@@ -85,7 +95,7 @@ class Plan:
     @property
     def whole(self) -> StagePlan:
         """Everything as one stage: what a single owner runs."""
-        return StagePlan(0, self.optimized, self.fuse)
+        return StagePlan(0, for_one_owner(self.optimized), self.fuse)
 
     def orders_on_spark(self) -> dict[str, Order]:
         """By the name of each sink, the order in which it sees rows on Spark."""
@@ -98,8 +108,8 @@ class Plan:
     def owned_stages(self) -> list[StagePlan]:
         """The stages of the node engine with several workers: a stage behind an exchange by key
         has several owners, whose rows come together in order before anything else reads them."""
-        hybrid = self.partitioning == HYBRID
-        owned = give_owners(insert_exchanges(self.optimized), hybrid=hybrid, fuse=self.fuse)
+        parts = self.partitioning != OWNERS
+        owned = give_owners(insert_exchanges(self.optimized), parts=parts, fuse=self.fuse)
         return cut(relax_exchanges(owned), self.fuse, self.partitioning)
 
 
@@ -121,7 +131,8 @@ def plan(
     if fuse not in ("auto", "none"):
         raise ValueError(f'fuse={fuse!r}: use "auto" or "none"')
     logical = name_operators(sinks)
-    roots = settle_orders(logical, ordering)
+    roots = settle_partitions(logical)
+    roots = settle_orders(roots, ordering)
     roots = lift_operands(roots)
     roots = place_clocks(roots)
     roots = push_filters(roots)
@@ -129,6 +140,9 @@ def plan(
     roots = prune_columns(roots, sources=prune)
     roots = hint_sources(roots)
     roots = compute_columns(roots)
+    roots = join_branches(roots)
+    roots = relax_windows(roots)
+    roots = place_parts(roots)
     return Plan(tuple(logical), tuple(roots), fuse, partitioning)
 
 
@@ -143,7 +157,7 @@ def cut(roots: Sequence[Node], fuse: str = "auto", partitioning: str = OWNERS) -
         if not isinstance(node, Exchange):
             return made
         sent[number[id(node)]] = made
-        return Received(
+        received = Received(
             (),
             made.schema,
             made.name,
@@ -153,6 +167,7 @@ def cut(roots: Sequence[Node], fuse: str = "auto", partitioning: str = OWNERS) -
             exchange=number[id(node)],
             owned=node.owned,
         )
+        return Shared(**vars(received), width=made.width) if isinstance(made, Turns) else received
 
     sinks = transform(roots, change)
     stages = _stages([*sent.values(), *sinks])

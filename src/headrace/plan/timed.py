@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .functions import Function, StateSpec
-from .nodes import WATERMARK, Windowed
+from .functions import Function, Output, StateSpec
+from .nodes import Windowed
 from .windows.waiting import Waiting
 
 
@@ -33,6 +33,7 @@ class TimedProcess(Windowed):
     arguments: tuple[str, ...] = ()
     timers: tuple[Timer, ...] = ()
     at: str = ""
+    outputs: tuple[Output, ...] = ()
     kind: ClassVar[str] = "timed_process"
 
     @property
@@ -45,12 +46,6 @@ class TimedProcess(Windowed):
         """What is kept for a key."""
         assert self.function.state is not None
         return self.function.state
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The columns that its functions yield."""
-        made = (*self.key, *self.window.columns, WATERMARK)
-        return tuple(name for name in self.schema.names if name not in made)
 
     def detail(self) -> str:
         """See Node."""

@@ -94,7 +94,8 @@ class DataType:
         """The type of the items of a list, which may be null; None of other types."""
         if self.arrow is None or not pa.types.is_list(self.arrow):
             return None
-        return optional(as_type(self.arrow.value_type))
+        item = as_type(self.arrow.value_type)
+        return optional(item) if self.arrow.value_field.nullable else item
 
     @property
     def parts(self) -> dict[str, DataType]:
@@ -239,7 +240,7 @@ def as_type(given: Any) -> DataType:
             return found
     if typing.get_origin(given) is list:
         (item,) = typing.get_args(given)
-        return _list_of(as_type(item))
+        return list_of(as_type(item))
     if isinstance(given, Mapping) and given:
         return _struct_of({str(name): as_type(kind) for name, kind in given.items()})
     raise TypeError(
@@ -291,7 +292,7 @@ def _nested_from_arrow(given: Any) -> DataType | None:
         return _struct_of(known) if known and len(known) == given.num_fields else None
     if any(is_list(given) for is_list in _LISTS):
         item = _part_from_arrow(given.value_type)
-        return None if item is None else _list_of(item)
+        return None if item is None else list_of(item)
     return None
 
 
@@ -300,8 +301,25 @@ def _part_from_arrow(given: pa.DataType) -> DataType | None:
     return None if pa.types.is_dictionary(given) else from_arrow(given)
 
 
-def _list_of(item: DataType) -> DataType:
+def list_of(item: DataType) -> DataType:
+    """Lists of a type. Items may be null, in every list.
+
+    >>> list_of(int64)
+    list<int64>
+    """
     return DataType(f"list<{item.name}>", arrow=pa.list_(item.to_arrow()))
+
+
+def items_of(item: DataType) -> DataType:
+    """Lists for users' functions, of items that are null only if their type says so.
+
+    >>> items_of(int64), items_of(int64).item
+    (list<int64 not null>, int64)
+    """
+    if item.nullable:
+        return list_of(item)
+    field = pa.field("item", item.to_arrow(), nullable=False)
+    return DataType(f"list<{item.name} not null>", arrow=pa.list_(field))
 
 
 def _struct_of(parts: Mapping[str, DataType]) -> DataType:

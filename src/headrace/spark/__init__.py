@@ -15,6 +15,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from headrace.connect.spark_versions import INSTALL
+
+from .errors import SparkError
+
 if TYPE_CHECKING:
     from .explain import explain_on_spark
     from .job import SparkJob, start
@@ -29,4 +33,11 @@ def __getattr__(name: str) -> Any:
     """Each is loaded when it is asked for: Spark's helper processes need only parts of this."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES.get(name, ".job"), __name__), name)
+    try:
+        return getattr(importlib.import_module(_MODULES.get(name, ".job"), __name__), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise SparkError(
+            f'engine="spark" needs PySpark\n  fix: {INSTALL}, or use engine="node"'
+        ) from None

@@ -13,16 +13,17 @@ import time
 from collections.abc import Callable, Sequence
 
 from headrace.plan.connector import is_bounded
-from headrace.plan.nodes import Exchange, Node, Sink, Source, WindowAggregate, Windowed, walk
+from headrace.plan.graph import walk
+from headrace.plan.nodes import Exchange, Node, Sink, Source, WindowAggregate, Windowed
 from headrace.plan.planner import Plan, StagePlan
 
 from .shipment import is_staged
 
 BATCH_ROWS = 4_000_000  # where batches do not grow
 SECONDS = 4.0  # that a batch should take
-STEP = 4  # a batch has at most so many times the rows of the one before it
+STEP = 16  # a batch has at most so many times the rows of the one before it
 # The rows of the first batch and of the largest, in times of those above.
-STEADY, HELD, PASSING = (1, 1), (1, 4), (4, 32)
+STEADY, HELD, PASSING = (1, 1), (1, 4), (8, 64)
 
 
 def growth(plan: Plan, stages: Sequence[StagePlan]) -> tuple[int, int]:
@@ -47,7 +48,7 @@ def _crosses_whole(stage: StagePlan) -> bool:
     if not stage.is_replicated:
         return False
     exchanges = [root for root in stage.roots if isinstance(root, Exchange)]
-    partial = (isinstance(node.input.input, WindowAggregate) for node in exchanges)
+    partial = (isinstance(node.input, WindowAggregate) for node in exchanges)
     return not all(partial)
 
 
@@ -58,7 +59,7 @@ class BatchSize:
     >>> size = BatchSize(1000, 6000, clock=lambda: now[0])
     >>> size.next()
     1000
-    >>> size.planned(1000); now[0] += 0.5
+    >>> size.planned(1000); now[0] += 1.0
     >>> size.next()
     4000
     >>> size.planned(4000); now[0] += 2.0

@@ -27,15 +27,8 @@ from typing import Any
 from headrace.connect.paths import is_url, without_credentials
 from headrace.plan.dedup import DedupWithin
 from headrace.plan.errors import StateError
-from headrace.plan.nodes import (
-    Received,
-    Running,
-    Source,
-    Stateful,
-    Windowed,
-    WindowJoin,
-    walk,
-)
+from headrace.plan.graph import walk
+from headrace.plan.nodes import Received, Running, Source, Stateful, Windowed, WindowJoin
 from headrace.plan.planner import StagePlan
 from headrace.plan.timed import TimedProcess
 
@@ -294,6 +287,8 @@ def stage_is_keyed(stage: StagePlan) -> bool:
 
 def _shape(node: Stateful) -> dict[str, Any]:
     made: dict[str, Any] = {"operator": node.kind, "key": list(node.key)}
+    if node.partition is not None:
+        made["partition"] = node.partition.identity
     if isinstance(node, Windowed | Running):
         if isinstance(node, Windowed | DedupWithin):
             made["window"] = str(node.window)

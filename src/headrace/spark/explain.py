@@ -6,16 +6,10 @@ from collections.abc import Iterator
 
 from headrace.connect.spark_frame import SparkFrame
 from headrace.plan.explain import explain_plan
-from headrace.plan.nodes import (
-    HIDDEN,
-    Exchange,
-    Node,
-    Sink,
-    Source,
-    Stateful,
-    walk,
-)
+from headrace.plan.graph import walk
+from headrace.plan.nodes import HIDDEN, Exchange, Node, Sink, Source, Stateful, said_key
 from headrace.plan.planner import Plan, StagePlan
+from headrace.plan.rebalance import Turns
 from headrace.plan.schema import Schema
 
 from .shipment import Shipment, is_staged
@@ -42,9 +36,12 @@ def explain_on_spark(plan: Plan, shards: int | None = None) -> str:
     lines = [explain_plan(plan), "", f"On Spark ({owners})"]
     for stage in stages:
         if stage.number not in layout.receivers.values():
-            lines.extend(_stage(stage, layout, "in the tasks that read"))
+            where = "in the tasks that read, on each of their cores (spark.task.cpus)"
+            lines.extend(_stage(stage, layout, where))
     for number, level in enumerate(layout.levels, 1):
-        lines.append(f"shuffle {number}: blocks of rows, by the shard that owns their key group")
+        shared = all(stage.is_shared for stage in level)
+        by = "in turns" if shared else "by the shard that owns their key group"
+        lines.append(f"shuffle {number}: blocks of rows, {by}")
         for stage in level:
             lines.extend(_stage(stage, layout, f"mapInArrow, {owners}"))
     return "\n".join(lines)
@@ -59,12 +56,14 @@ def _stage(stage: StagePlan, layout: Shipment, where: str) -> Iterator[str]:
             yield f"  takes   {node.name}: {_columns(node.schema)}"
     for kept in _stateful(stage):
         if stage.number in layout.receivers.values():
-            yield f"  keeps   {kept.name}: in the checkpoint, by {', '.join(kept.key) or 'all'}"
+            yield f"  keeps   {kept.name}: in the checkpoint, by {said_key(kept) or 'all'}"
     for root in stage.roots:
         if isinstance(root, Exchange):
             to = layout.receivers[root.name]
-            by = ", ".join(root.key) or "nothing: one shard owns all"
-            yield f"  sends   {root.name}: to stage {to}, by {by}; {_columns(root.schema)}"
+            by = f"by {said_key(root) or 'nothing: one shard owns all'}"
+            if isinstance(root, Turns):
+                by = root.detail()
+            yield f"  sends   {root.name}: to stage {to}, {by}; {_columns(root.schema)}"
         elif isinstance(root, Sink):
             yield f"  writes  {root.name}: {root.connector}, {_way_out(root)}"
 

@@ -23,13 +23,14 @@ import pyarrow as pa
 
 from headrace.connect.parquet import ParquetSource
 from headrace.connect.spark_frame import CHANNEL, SparkFrame
-from headrace.plan.nodes import Node, Source, transform
+from headrace.plan.graph import transform
+from headrace.plan.nodes import Node, Source
 from headrace.plan.planner import StagePlan
 
 from .arrow_map import map_in_arrow
 from .batches import batch_of_task, query_of_task
 from .reported_times import reported_before, tell
-from .session import ADAPTIVE, RUNNING
+from .session import ADAPTIVE, running_settings
 from .shipment import Address, Shipment, receive, sender_of_channel
 from .wire import SCHEMA, Message
 
@@ -69,8 +70,7 @@ class Frames:
         """A copy of the user's session with our settings: theirs stays as it is."""
         made = type(user)(user.sparkContext, user._jsparkSession.cloneSession())
         ours = {
-            **RUNNING,
-            "spark.sql.shuffle.partitions": str(shards),
+            **running_settings(shards),
             "spark.sql.execution.arrow.maxRecordsPerBatch": str(RECORDS),
         }
         if self.are_one_batch:  # what comes before us may gain by it, and it costs but once

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from headrace.observe.graph import Graph
 from headrace.observe.history import History
 from headrace.observe.notice import Notice
 from headrace.plan.connector import is_replayable
@@ -31,7 +32,7 @@ from .gate import Gatekeeper, Place
 from .pools import in_pool
 from .progress import Counts, SparkProgress
 from .query import all_letters
-from .session import attempts, left_alone, open_session, own_session
+from .session import attempts, left_alone, open_session, own_session, task_cores
 from .shipment import Shipment, forget, send, without_sinks
 from .sinks import DriverSinks
 
@@ -188,6 +189,7 @@ class SparkJob:
             batch_rows=self._batch_rows,
             most_rows=self._most_rows,
             tasks=spark.sparkContext.defaultParallelism,
+            cores=task_cores(spark.sparkContext),
             stop_file=str(self._stop_file),
             times=str(self._checkpoint.times),
             state=str(self._checkpoint.state),
@@ -266,6 +268,10 @@ class SparkJob:
     def metrics(self) -> dict[str, dict[str, Any]]:
         """For every operator: rows in and out, late rows, blocks, seconds, state size."""
         return self._counts.operators()
+
+    def graph(self) -> Graph:
+        """The operators, drawn with their rows per second so far, as `Job.graph` gives it."""
+        return Graph.of_job(self)
 
     @property
     def is_over(self) -> bool:

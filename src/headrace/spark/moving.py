@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.plan.errors import StateError
-from headrace.stage.snapshot import GROUP, OperatorState, Snapshot
+from headrace.stage.snapshot import OperatorState, Snapshot
 from headrace.stage.store import GROUPS
+from headrace.stage.tables import GROUP
 
 from .files import damaged, lacking, write_file
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.connect.spark_versions import tells_start
 from headrace.plan.connector import is_replayable
 from headrace.plan.errors import DataError, PipelineError
 from headrace.plan.nodes import Node, Source
@@ -31,7 +32,7 @@ from .files import make_folder
 from .frames import Frames
 from .query import all_letters
 from .reported_times import tell
-from .session import open_session, own_session
+from .session import open_session, own_session, task_cores
 from .shipment import Address, Shipment, receive, send, without_sinks
 from .temporary import folder_of_process
 from .wire import ERROR, RESULT, TIMES, Message, from_columns, unpack
@@ -71,7 +72,7 @@ def frame_of(
     stages = plan.stages()
     sources = [node for s in stages for node in s.inputs if isinstance(node, Source)]
     frames = Frames(sources)
-    _check(sources, frames, plan.logical[0])
+    _check(sources, frames, plan.logical[0], is_kept=checkpoint is not None)
     spark = open_session(None, session or frames.session)
     lasting = checkpoint is not None
     held = Checkpoint(checkpoint or folder_of_process("headrace-to-spark-") / "checkpoint")
@@ -89,6 +90,7 @@ def frame_of(
         checkpoint=identity,
         batch_rows=batch_rows,
         tasks=spark.sparkContext.defaultParallelism,
+        cores=task_cores(spark.sparkContext),
         stop_file=str(plans / "stop"),
         times=str(held.times),
         state=str(held.state),
@@ -107,7 +109,7 @@ def frame_of(
     return map_in_arrow(messages, Unpacking(address), schema)
 
 
-def _check(sources: list[Source], frames: Frames, output: Node) -> None:
+def _check(sources: list[Source], frames: Frames, output: Node, *, is_kept: bool) -> None:
     for node in sources:
         if not is_replayable(node.connector):
             raise PipelineError(
@@ -116,6 +118,13 @@ def _check(sources: list[Source], frames: Frames, output: Node) -> None:
                 site=node.site,
                 fix="write the rows to files first",
             )
+    if not (frames.are_all or is_kept or tells_start()):
+        raise PipelineError(
+            "Spark before 4.2 does not tell a Python source where a query goes on",
+            operator=output.written,
+            site=output.site,
+            fix="give to_spark(checkpoint=...) a folder, where it is kept",
+        )
     if frames.any_batch and not frames.are_one_batch:
         raise PipelineError(
             "a batch DataFrame and a stream cannot be one DataFrame",

@@ -22,11 +22,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.plan.connector import Reader, Statistics
+from headrace.plan.connector import Statistics
 from headrace.plan.errors import Unreachable
 from headrace.plan.expressions import Column
 from headrace.plan.nodes import Source
 
+from .ahead import Ahead, Beside
 from .backlog import Backlog
 from .batch_size import BatchSize
 from .files import read_sealed, write_sealed
@@ -35,11 +36,11 @@ from .permits import Permits
 from .reported_times import told
 from .shipment import Shipment
 
-POLL_ROWS = 65_536
 WAIT_SECONDS = 0.05  # for the first rows, over all channels
 PLAN_SECONDS = 1.0  # for all channels: what can be counted in it is enough for a batch
-MORE_SECONDS = 0.02  # for more rows: a reader may need a moment to get to the next file
 PATIENCE = 300.0  # seconds for which a source may not answer
+STEPS_OF_TASK = 16  # in which rows are counted: where a batch may be cut for its tasks
+LEAST_SPLIT = 1 << 18  # rows that are worth a task of their own, where a batch is not full
 KEPT_TIMES = 4  # batches whose times stay on the disk
 
 Offset = dict[str, Any]
@@ -126,16 +127,17 @@ class Planner:
         self._idling = Idling(shipment)
         self._latest: dict[str, dict[str, int]] = {}
         self._unreachable_since: float | None = None
-        self._readers: dict[tuple[str, str], tuple[Any, Reader]] = {}  # and where they stand
         self._permits = Permits(shipment.gate, self._is_stopped) if shipment.gate else None
         self._backlog = Backlog()
-        self._seen: dict[tuple[str, str], _Ahead] = {}  # who went ahead before it was planned
+        self._ahead: dict[tuple[str, str], Ahead] = {}
+        self._beside = Beside()
 
     def next_offset(self, start: Offset) -> Offset:
         """The end of the next micro-batch; `start` itself if there is nothing to read.
 
         What does not answer now is asked again, for a while.
         """
+        self._beside.pause()
         self._latest.clear()
         try:
             found = self._next_offset(start)
@@ -149,7 +151,15 @@ class Planner:
             if self._permits is not None:
                 self._permits.give_back()  # where no batch was planned
         self._unreachable_since = None
+        if self._goes_ahead and found is not start:
+            step = _step(self._shipment.batch_rows, self._shipment.tasks)
+            self._beside.begin(list(self._ahead.values()), step, self._shipment.most_rows)
         return found
+
+    @property
+    def _goes_ahead(self) -> bool:
+        """Is it sure that all rows are wanted, and soon? Batches grow where all sources end."""
+        return self._permits is None and self._shipment.most_rows > self._shipment.batch_rows
 
     def _is_stopped(self) -> bool:
         return os.path.exists(self._shipment.stop_file)
@@ -221,17 +231,19 @@ class Planner:
         latest = self.latest(name, channel)
         if latest is not None:
             return max(0, latest - position)
-        ahead = self._ahead(name, channel, position, wait)
-        came = bool(ahead.rows) or ahead.ended or ahead.go_on(1)
-        self._seen[name, channel] = ahead
-        return int(came)
+        ahead = self._going_ahead(name, channel, position)
+        return int(bool(ahead.rows) or ahead.ended or ahead.go_on(1, wait))
 
-    def _ahead(self, name: str, channel: str, position: Any, wait: float) -> _Ahead:
+    def _going_ahead(self, name: str, channel: str, position: Any) -> Ahead:
         """Who goes ahead in a channel from a position on, and may have begun already."""
-        known = self._seen.pop((name, channel), None)
-        if known is not None and known.start == position:
-            return known
-        return _Ahead(self, name, channel, position, wait)
+        known = self._ahead.get((name, channel))
+        if known is None or known.start != position:
+            if known is not None:
+                known.close()
+            _, node = self._shipment.sources[name]
+            known = self._ahead[name, channel] = Ahead(node.connector, channel, position)
+        known.latest = self.latest(name, channel)
+        return known
 
     def _places(self, start: Offset) -> dict[str, dict[str, Place]]:
         """All channels where they stand, those that are new included; their times are known."""
@@ -255,50 +267,36 @@ class Planner:
         known = knows_times(node)
         budget = max(1, self._batch_rows // active)
         tasks = max(1, shipment.tasks // active) if known else 1
-        ahead = self._ahead(name, channel, before["position"], wait)
-        splits: list[Any] = []
+        step = budget if tasks == 1 else _step(budget, tasks)
+        most = budget + budget // 2 if self._goes_ahead else budget
+        ahead = self._going_ahead(name, channel, before["position"])
         # Rows that come all the time, but slowly, must not be waited for until they are many.
         until = time.monotonic() + PLAN_SECONDS / active
-        while ahead.rows < budget and not ahead.ended:
+        while ahead.rows < most and not ahead.ended:
             if ahead.rows and time.monotonic() > until:
                 break
-            end = min(budget, -(-budget * (len(splits) + 1) // tasks))
-            if not ahead.go_on(end - ahead.rows):
+            if not ahead.go_on(min(step, most - ahead.rows), wait):
                 break
-            if ahead.rows >= end and end < budget:
-                splits.append(ahead.position)
-        if ahead.position == before["position"] and not ahead.ended:
+        # A small rest is not worth a batch of its own.
+        taken = ahead.take(most if ahead.ended and ahead.rows <= most else budget)
+        if taken is None:
             return None
-        self._planned_rows += ahead.rows
-        self._is_cut |= ahead.rows >= budget
-        if splits and splits[-1] == ahead.position:
-            splits.pop()  # nothing lies behind it
+        position = taken.steps[-1][1]
+        self._planned_rows += taken.rows
+        self._is_cut |= taken.rows >= budget
+        parts = min(tasks, max(-(-taken.rows * tasks // budget), taken.rows // LEAST_SPLIT))
 
         def largest(position: Any) -> int | None:
             found = [before["largest"], _largest(node, channel, position)]
             return max((each for each in found if each is not None), default=None)
 
         return {
-            "position": ahead.position,
-            "largest": largest(ahead.position) if known else UNKNOWN,
-            "ended": ahead.ended,
+            "position": position,
+            "largest": largest(position) if known else UNKNOWN,
+            "ended": ahead.has_ended,
             "start": {"position": before["position"], "largest": before["largest"]},
-            "splits": [{"position": p, "largest": largest(p)} for p in splits],
+            "splits": [{"position": p, "largest": largest(p)} for p in taken.splits(parts)],
         }
-
-    def reader(self, name: str, channel: str, position: Any) -> Reader:
-        """The reader that stands there, or a new one."""
-        known = self._readers.pop((name, channel), None)
-        if known is not None and known[0] == position:
-            return known[1]
-        if known is not None:
-            known[1].close()
-        _, node = self._shipment.sources[name]
-        return node.connector.open(channel, position, None, [], None)
-
-    def keep(self, name: str, channel: str, position: Any, reader: Reader) -> None:
-        """A reader that can go on later."""
-        self._readers[name, channel] = (position, reader)
 
     def latest(self, name: str, channel: str) -> int | None:
         """The end of a channel whose positions are numbers that can be counted on; else None."""
@@ -311,6 +309,7 @@ class Planner:
 
     def committed(self, end: Offset) -> None:
         """Everything before an offset is safe."""
+        self._beside.pause()
         for name, found in end["sources"].items():
             _, node = self._shipment.sources[name]
             for channel, place in found.items():
@@ -318,49 +317,17 @@ class Planner:
 
     def close(self) -> None:
         """Close what is open."""
-        for _, reader in self._readers.values():
-            reader.close()
-        self._readers.clear()
+        self._beside.pause()
+        for ahead in self._ahead.values():
+            ahead.close()
+        self._ahead.clear()
         if self._permits is not None:
             self._permits.close()
 
 
-class _Ahead:
-    """Goes ahead in a channel. A connector with `first()` has numbers for positions: no reading."""
-
-    def __init__(
-        self, planner: Planner, name: str, channel: str, position: Any, wait: float
-    ) -> None:
-        self._planner, self._where = planner, (name, channel)
-        self._latest = planner.latest(name, channel)
-        self.start = self.position = position
-        self.rows, self.ended = 0, False
-        self._wait = wait
-
-    def go_on(self, most: int) -> bool:
-        """At most so many rows more; False if there are none for now."""
-        if self._latest is not None and self.position < self._latest:
-            step = min(most, self._latest - self.position)
-            self.position += step
-            self.rows += step
-            return True
-        if self._latest is not None and self.rows:
-            return False  # whether this is the end is seen next time
-        return self._read(most)
-
-    def _read(self, most: int) -> bool:
-        name, channel = self._where
-        reader = self._planner.reader(name, channel, self.position)
-        batch = reader.poll(min(POLL_ROWS, most), MORE_SECONDS if self.rows else self._wait)
-        came = batch.ended or batch.rows is not None or batch.position != self.position
-        self.position, self.ended = batch.position, batch.ended
-        if batch.rows is not None:
-            self.rows += batch.rows.num_rows
-        if batch.ended:
-            reader.close()
-        else:
-            self._planner.keep(name, channel, batch.position, reader)
-        return came
+def _step(rows: int, tasks: int) -> int:
+    """How many rows are counted at once, so that a batch can be cut evenly."""
+    return min(LEAST_SPLIT, -(-rows // (tasks * STEPS_OF_TASK)))
 
 
 def _largest(node: Source, channel: str, position: Any) -> int | None:

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from .arrow_map import map_in_arrow
+from .fork_server import forked_python
 from .frames import Frames
 from .shipment import Address, Shipment
 from .wire import SCHEMA
@@ -24,7 +25,8 @@ def all_letters(session: Any, shipment: Shipment, frames: Frames, address: Addre
 
     sent = frames.messages(session, address)
     if shipment.planned:
-        session.dataSource.register(HeadraceSource)
+        with forked_python(session.sparkContext):
+            session.dataSource.register(HeadraceSource)
         sent.append(session.readStream.format(FORMAT).options(**address.options()).load())
     messages = reduce(lambda one, other: one.union(other), sent)
     for level in range(len(shipment.levels)):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import pickle
 import uuid
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.plan.nodes import KEY_HASH, Exchange, Node, Sink
+from headrace.plan.rebalance import Turns
 from headrace.stage.blocks.arrow import as_arrow
 from headrace.stage.blocks.block import Block, scatter
 from headrace.stage.stage import Stage
@@ -42,6 +45,7 @@ class StageTask:
         self._roots: dict[str, Node] = {root.name: root for root in stage.plan.roots}
         self._waiting: dict[tuple[str, int], list[pa.RecordBatch]] = {}
         self._sinks: dict[str, tuple[Any, list[Any]]] = {}
+        self._turns: dict[str, int] = {}  # of each exchange in turns: whose turn it is
         self._before = stage.metrics()
 
     def run(self) -> Iterator[Message]:
@@ -79,11 +83,24 @@ class StageTask:
 
     def _exchange(self, root: Exchange, block: Block) -> Iterator[Message]:
         shards = self.shipment.shards
+        if isinstance(root, Turns):
+            yield from self._in_turns(root, block)
+            return
         if shards == 1 or not root.key:
             yield from self._add(root.name, 0, block)
             return
         hashes = block.values(block.layout.schema.index(KEY_HASH))[: block.rows]
         for shard, part in enumerate(scatter(block, owners(hashes, shards), shards)):
+            if part.rows:
+                yield from self._add(root.name, shard, part)
+
+    def _in_turns(self, root: Turns, block: Block) -> Iterator[Message]:
+        """Row after row to another shard; senders begin with different ones."""
+        width = min(root.width or self.shipment.shards, self.shipment.shards)
+        first = self._turns.setdefault(root.name, zlib.crc32(self.sender.encode()))
+        self._turns[root.name] += block.rows
+        numbers = (first + np.arange(block.rows)) % width
+        for shard, part in enumerate(scatter(block, numbers, width)):
             if part.rows:
                 yield from self._add(root.name, shard, part)
 

@@ -8,6 +8,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from headrace.connect.spark_versions import UNIX_SOCKETS, file_manager, has_unix_sockets
+
+from . import fork_server
+from .agreement import check_java_side, check_package, check_session, check_workers
 from .alive import alive
 from .archive import java_options
 from .cluster_secret import SECRET, SETTINGS, secret_of
@@ -38,13 +42,13 @@ STARTING = {
     "spark.log.level": "OFF",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.authenticate.socketTimeout": "60s",
-    "spark.python.unix.domain.socket.enabled": "true",  # Java and Python meet sooner
+    UNIX_SOCKETS: "true",  # Java and Python meet sooner
 }
 # What a user's own session may have otherwise, and what follows.
 FIXED = {
     "spark.python.daemon.module": (DAEMON, "Python workers take a second longer to start"),
     "spark.log.level": ("OFF", "Spark may write to the log when a job stops or fails"),
-    "spark.python.unix.domain.socket.enabled": ("true", "a small micro-batch takes longer"),
+    UNIX_SOCKETS: ("true", "a small micro-batch takes longer"),
     "spark.python.authenticate.socketTimeout": (
         "60s",
         "on a machine with much to do, Python workers may be given up too early",
@@ -54,10 +58,6 @@ FIXED = {
 # Of a session; ours is a new one of the user's context, so that theirs stays as it is.
 RUNNING = {
     ADAPTIVE: "false",  # it plans each stage of each batch anew
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager"
-    ),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     "spark.sql.streaming.metricsEnabled": "false",
 }
@@ -66,21 +66,24 @@ RUNNING = {
 def open_session(master: str | None, session: Any) -> SparkSession:
     """The user's session, the one that runs already, or a new one; its workers have our code."""
     found = _opened(master, session)
-    ship(found.sparkContext)
+    context = found.sparkContext
+    check_java_side(context)
+    ship(context)
+    if not is_local(context.master or "local"):
+        check_workers(context)
     return found
 
 
 def _opened(master: str | None, session: Any) -> SparkSession:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise SparkError(
-            'engine="spark" needs PySpark\n  fix: pip install "pyspark==4.3.*"'
-        ) from None
+    from pyspark.sql import SparkSession
+
+    check_package()
     if session is not None:
+        check_session(session)
         return session
     running = SparkSession.getActiveSession()
     if running is not None:
+        check_session(running)
         used = running.sparkContext.master or "local"
         if master is not None and _cores(master) != _cores(used):
             raise SparkError(
@@ -93,6 +96,7 @@ def _opened(master: str | None, session: Any) -> SparkSession:
     chosen = with_retries(master or "local[*]")
     settings, secret = STARTING | pool_settings(), None
     if is_local(chosen):
+        fork_server.begin()  # it loads while Java starts
         settings |= {"spark.python.daemon.module": DAEMON, **HERE}
         if options := java_options():
             settings["spark.driver.defaultJavaOptions"] = options
@@ -143,6 +147,11 @@ def attempts(context: SparkContext) -> int:
         named = re.search(r",\s*(\d+)\]$", master)
         return int(named[1]) if named else 1
     return int(context.getConf().get("spark.task.maxFailures") or ATTEMPTS)
+
+
+def task_cores(context: SparkContext) -> int:
+    """How many cores a task has."""
+    return int(context.getConf().get("spark.task.cpus") or 1)
 
 
 def _of_cluster(master: str) -> dict[str, str]:
@@ -209,6 +218,8 @@ def left_alone(session: SparkSession) -> list[str]:
     made, conf = [], session.sparkContext.getConf()
     for name, (ours, meaning) in FIXED.items():
         theirs = conf.get(name)
+        if name == UNIX_SOCKETS and not has_unix_sockets():
+            continue
         if theirs != ours:
             made.append(f"{name} is {theirs or 'not set'}, not {ours}: {meaning}")
     return made
@@ -217,9 +228,18 @@ def left_alone(session: SparkSession) -> list[str]:
 def own_session(session: SparkSession, shards: int) -> SparkSession:
     """A session with our settings over the same Spark."""
     made = session.newSession()
-    for name, value in {**RUNNING, "spark.sql.shuffle.partitions": str(shards)}.items():
+    for name, value in running_settings(shards).items():
         made.conf.set(name, value)
     return made
+
+
+def running_settings(shards: int) -> dict[str, str]:
+    """Our settings of a session."""
+    return {
+        **RUNNING,
+        "spark.sql.streaming.checkpointFileManagerClass": file_manager(),
+        "spark.sql.shuffle.partitions": str(shards),
+    }
 
 
 def check_java() -> None:

@@ -21,7 +21,8 @@ from types import ModuleType
 from typing import Any
 
 from headrace.connect.spark_frame import SparkFrame
-from headrace.plan.nodes import Exchange, Node, Received, Sink, Source, transform
+from headrace.plan.graph import transform
+from headrace.plan.nodes import Exchange, Node, Received, Sink, Source
 from headrace.plan.planner import StagePlan
 
 from .errors import SparkError
@@ -56,6 +57,7 @@ class Shipment:
     moving: str = ""  # the folder into which shards leave their state; nothing is read
     moved: str = ""  # the folder with the state of the generation before
     start: dict[str, Any] | None = None  # the offset to begin with, if not at the beginning
+    cores: int = 1  # of each task (spark.task.cpus)
     gate: str = ""  # where the planner asks before each batch; empty: nowhere
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
 

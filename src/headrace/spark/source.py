@@ -8,25 +8,30 @@ one channel, runs the stage on it, and gives messages.
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
+from headrace.connect.spark_versions import read_limit, tells_start
 from headrace.plan.errors import Unreachable
+from headrace.plan.hints import open_source, read_on
 from headrace.plan.planner import StagePlan
 
+from .asked import Asked
 from .batches import batch_of_task, may_try_again
 from .errors import FromPlanner, carry
 from .planning import Offset, Planner, first_offset, knows_times, unpaced
 from .shipment import MOST_KEPT, Address, Shipment, receive, sender_of_channel
+from .side_by_side import Abandoned, GoesOn, side_by_side
 from .wire import (
     DRIVER,
     ERROR,
@@ -73,6 +78,13 @@ class Range(InputPartition):
 
 
 @dataclass
+class Ranges(InputPartition):
+    """What one task reads that has several cores: a range on each."""
+
+    ranges: tuple[Range, ...]
+
+
+@dataclass
 class Move(InputPartition):
     """Nothing to read: all shards leave their state for their followers."""
 
@@ -102,6 +114,7 @@ class HeadraceReader(DataSourceStreamReader):
     def __init__(self, address: Address) -> None:
         self._address = address
         self._planner: Planner | None = None
+        self._asked: Asked | None = None
 
     def __reduce__(self) -> Any:
         return HeadraceReader, (self._address,)
@@ -132,20 +145,29 @@ class HeadraceReader(DataSourceStreamReader):
         with self._packed_errors():
             return first_offset(self._shipment)
 
-    def getDefaultReadLimit(self) -> ReadLimit:
+    def getDefaultReadLimit(self) -> Any:
         """See DataSourceStreamReader."""
-        return ReadMaxRows(self._shipment.batch_rows)
+        return read_limit(self._shipment.batch_rows)
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """See DataSourceStreamReader."""
+    def latestOffset(self, start: Offset | None = None, limit: Any = None) -> Offset:
+        """See DataSourceStreamReader; without a start, the batch begins where the last one ends."""
         with self._packed_errors():
-            return self._planning().next_offset(start)
+            return self._planning().next_offset(self._before.last if start is None else start)
 
-    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """A task for each split of each channel that has moved."""
+    @property
+    def _before(self) -> Asked:
+        """What Spark has asked for, where it does not tell what it begins with."""
+        if self._asked is None:
+            self._asked = Asked(self._shipment, first_offset(self._shipment))
+        return self._asked
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """A task for each split of each channel that has moved, or for as many as it has cores."""
+        if not tells_start():
+            self._before.keep(end)
         if end.get("moved"):
             return [Move(end["batch"])]
-        made: list[InputPartition] = []
+        made: list[Range] = []
         for source, found in end["sources"].items():
             for channel, place in found.items():
                 if place["start"] is None:
@@ -164,7 +186,10 @@ class HeadraceReader(DataSourceStreamReader):
                             split=split,
                         )
                     )
-        return made
+        cores = self._shipment.cores
+        if cores == 1:
+            return made
+        return [Ranges(tuple(made[k : k + cores])) for k in range(0, len(made), cores)]
 
     def commit(self, end: Offset) -> None:
         """See DataSourceStreamReader."""
@@ -178,12 +203,13 @@ class HeadraceReader(DataSourceStreamReader):
     # ---- in tasks ------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The messages that a range gives."""
+        """The messages that a range gives, or several."""
         shipment = self._shipment
         if isinstance(partition, Move):
             return posted(shipment, partition.batch, _moves(shipment, partition.batch))
-        assert isinstance(partition, Range)
-        return posted(shipment, partition.batch, _read(shipment, partition))
+        assert isinstance(partition, Range | Ranges)
+        ranges = partition.ranges if isinstance(partition, Ranges) else (partition,)
+        return posted(shipment, ranges[0].batch, _counted(shipment, ranges))
 
 
 def posted(shipment: Shipment, batch: int, messages: Iterator[Message]) -> Iterator[pa.RecordBatch]:
@@ -206,13 +232,28 @@ def _moves(shipment: Shipment, batch: int) -> Iterator[Message]:
                 yield Message(label, MOVE, batch, plan.number, "", "", 0, 0, 0, b"")
 
 
-def _read(shipment: Shipment, task: Range) -> Iterator[Message]:
-    from headrace.connect.parquet_format import decode_on
+def _counted(shipment: Shipment, ranges: Sequence[Range]) -> Iterator[Message]:
+    """What ranges give, each on a core, and behind it how many rows their connectors left out."""
+    context = TaskContext.get()
+    threads = 1 if context is None else max(1, context.cpus() // len(ranges))
+    connectors = {task.source: shipment.sources[task.source][1].connector for task in ranges}
+    skipped = {name: getattr(each, SKIPPED, None) for name, each in connectors.items()}
+    before = {name: count for name, count in skipped.items() if count is not None}
+    if len(ranges) == 1:
+        yield from _read(shipment, ranges[0], threads, lambda: True)
+    else:
+        yield from side_by_side([partial(_read, shipment, task, threads) for task in ranges])
+    more = {name: {SKIPPED: connectors[name].skipped - count} for name, count in before.items()}
+    if more:
+        first = ranges[0]
+        sender = sender_of_channel(first.source, first.channel)
+        told, label = json.dumps(more).encode(), shipment.labels[0]
+        yield Message(label, METRICS, first.batch, DRIVER, "", sender, 1, 0, 0, told)
 
+
+def _read(shipment: Shipment, task: Range, threads: int, goes_on: GoesOn) -> Iterator[Message]:
     from .running import StageTask
 
-    context = TaskContext.get()
-    decode_on(1 if context is None else context.cpus())
     plan, node = shipment.sources[task.source]
     stage = take_stage(shipment, plan, task)
     run = StageTask(
@@ -224,15 +265,16 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Message]:
         label=shipment.labels[0],
         first_serial=task.split << SPLIT_SHIFT,
     )
-    names = list(node.given.names)
-    skipped = getattr(node.connector, SKIPPED, None)
     reader = None
     try:
         if task.start != task.stop:
             connector = unpaced(node.connector)
-            reader = connector.open(task.channel, task.start, task.stop, names, node.predicate)
+            reader = open_source(node, task.channel, task.start, task.stop, connector)
+            read_on(reader, threads)
             deadline = time.monotonic() + PATIENCE
             while True:
+                if not goes_on():
+                    raise Abandoned
                 batch = reader.poll(POLL_ROWS, POLL_SECONDS)
                 if batch.rows is None and time.monotonic() > deadline:
                     raise Unreachable(f"{connector} brings nothing for {PATIENCE:g} seconds")
@@ -240,6 +282,9 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Message]:
                     deadline = time.monotonic() + PATIENCE
                     stage.push(task.source, batch.rows, task.channel)
                     yield from run.run()
+                elif batch.reached is not None and node.clock is not None:
+                    mark = batch.reached - node.clock.bound
+                    stage.advance(task.source, mark, task.channel)
                 if batch.ended or batch.position == task.stop:
                     break
         if task.ended:
@@ -249,10 +294,6 @@ def _read(shipment: Shipment, task: Range) -> Iterator[Message]:
         yield from run.finish()
         if not knows_times(node):
             yield _times(shipment, stage, task)
-        if skipped is not None:
-            more = {task.source: {SKIPPED: getattr(node.connector, SKIPPED) - skipped}}
-            told = json.dumps(more).encode()
-            yield Message(run.label, METRICS, run.batch, DRIVER, "", run.sender, 1, 0, 0, told)
     except BaseException:
         run.abort()
         stage.close()
@@ -274,13 +315,15 @@ def _times(shipment: Shipment, stage: Stage, task: Range) -> Message:
 
 
 # Stages that have nothing in work: a source stage keeps nothing between tasks but its memory.
+_taking = threading.Lock()  # the tables below; a task may have several threads
 _idle_stages: dict[tuple[str, int], list[Stage]] = {}
 _beginnings: dict[tuple[str, int], bytes] = {}  # what such a stage knows: nothing
 
 
 def give_back(shipment: Shipment, stage: Stage) -> None:
     """A stage that the next task may take."""
-    _idle_stages.setdefault((shipment.token, stage.plan.number), []).append(stage)
+    with _taking:
+        _idle_stages.setdefault((shipment.token, stage.plan.number), []).append(stage)
 
 
 def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
@@ -289,21 +332,23 @@ def take_stage(shipment: Shipment, plan: StagePlan, task: Range) -> Stage:
     from headrace.stage.snapshot import Snapshot
     from headrace.stage.stage import Stage
 
-    settle_worker()
     key = (shipment.token, plan.number)
-    idle = _idle_stages.get(key)
-    if idle:
-        stage = idle.pop()
-    else:
-        stage = Stage(plan, capacity=shipment.capacity, compiled=shipment.compiled)
-        if key not in _beginnings:
-            _beginnings[key] = stage.snapshot().to_bytes()
-            jobs = list(dict.fromkeys(token for token, _ in _beginnings))
-            for known in [k for k in _beginnings if k[0] in jobs[:-MOST_KEPT]]:
-                _forget(known)
+    with _taking:
+        settle_worker()
+        idle = _idle_stages.get(key)
+        if idle:
+            stage = idle.pop()
+        else:
+            stage = Stage(plan, capacity=shipment.capacity, compiled=shipment.compiled)
+            if key not in _beginnings:
+                _beginnings[key] = stage.snapshot().to_bytes()
+                jobs = list(dict.fromkeys(token for token, _ in _beginnings))
+                for known in [k for k in _beginnings if k[0] in jobs[:-MOST_KEPT]]:
+                    _forget(known)
+        beginning = _beginnings[key]
     for source in stage.inputs.values():
         source.channels.clear()
-    stage.restore(Snapshot.from_bytes(_beginnings[key]))
+    stage.restore(Snapshot.from_bytes(beginning))
     for name, source in stage.inputs.items():
         if name == task.source:
             stage.declare(name, task.channel)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from headrace.connect.files import FileSource
+from headrace.connect.file_source import FileSource
 from headrace.plan.errors import SourceChanged, StateError
 from headrace.plan.nodes import Source
 from headrace.plan.planner import StagePlan

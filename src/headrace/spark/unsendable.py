@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from headrace.plan.errors import PipelineError
-from headrace.plan.nodes import Node, walk
+from headrace.plan.graph import walk
+from headrace.plan.nodes import Node
 
 FIX = 'make it inside of the function (or connector), or run with engine="node"'
 

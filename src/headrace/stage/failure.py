@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ import numpy as np
 
 from headrace.plan.errors import IN_OPERATOR, HeadraceError
 from headrace.plan.fusion import node_can_fail
-from headrace.plan.nodes import HIDDEN, Node
+from headrace.plan.nodes import HIDDEN, Branches, Node
 from headrace.plan.site import Site, masked
 
 from .blocks.arrow import to_arrow
@@ -102,11 +102,15 @@ def real_error(kernel: Any, single: Block, error: Exception | None) -> Exception
 
 
 def _run_again(
-    kernel: Any, single: Block, operators: int | None = None, compiled: bool = False
+    kernel: Any,
+    single: Block,
+    operators: int | None = None,
+    compiled: bool = False,
+    branch: Sequence[Node] = (),
 ) -> Exception | None:
     """The exception of the row when it is interpreted, by the first operators of the chain or by
-    all of them; the state stays as it is."""
-    twin = kernel.twin(operators, compiled)
+    all of them; the state stays as it is. branch: see `Kernel.twin`."""
+    twin = kernel.twin(operators, compiled, branch)
     try:
         twin.start(single)
         for _ in range(MOST_BLOCKS):
@@ -128,7 +132,20 @@ def _culprit(kernel: Any, single: Block, error: Exception) -> Node:
         return type(found) is type(error) and str(found) == str(error)
 
     # The last one is left if no other fails: only it may depend on what was there before.
-    return nodes[suspects[bisect_left(range(len(suspects) - 1), True, key=fails)]]
+    place = suspects[bisect_left(range(len(suspects) - 1), True, key=fails)]
+    found = nodes[place]
+    return _culprit_on(found, kernel, single, error) if isinstance(found, Branches) else found
+
+
+def _culprit_on(branches: Branches, kernel: Any, single: Block, error: Exception) -> Node:
+    """The operator of the first branch that fails on a row."""
+    before = len(kernel.chain.nodes) - 1
+    for way in branches.ways:
+        for k, step in enumerate(way):
+            found = _run_again(kernel, single, before, branch=way[: k + 1])
+            if type(found) is type(error) and str(found) == str(error):
+                return step
+    return branches
 
 
 def _where(node: Node, error: Exception) -> list[str]:

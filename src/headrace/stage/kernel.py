@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from headrace.plan.dedup import DedupWithin
-from headrace.plan.nodes import FAIL, Process, Running, TableJoin, Windowed
+from headrace.plan.nodes import FAIL, Node, Process, Running, TableJoin, Windowed
 from headrace.plan.schema import Schema
 
 from .blocks.block import Block
@@ -24,7 +25,9 @@ from .keyed_store import KeyedStore, by_host
 from .letters import DeadLetters, is_full, leave_out
 from .memory.records import i32s
 from .module import build
-from .room import give_memory, make_room
+from .room import make_room
+from .store import key_groups
+from .store_room import give_memory
 from .strings.heap import new_heap
 from .strings.text import words
 from .strings.words import View
@@ -92,7 +95,7 @@ class Kernel:
         self.functions: StoreFunctions  # of the state, where there is one
         self.windows: OpenWindows | None = None
         self._free: list[Block] = []
-        self._twins: dict[tuple[int | None, bool], Kernel] = {}  # those without state
+        self._twins: dict[tuple[Any, ...], Kernel] = {}  # those without state
         self.outputs = {k: self._new_block(schema) for k, schema in chain.outputs.items()}
         self.letters = None if chain.letters is None else DeadLetters(chain.letters)
         self.task.skips = chain.tolerates and self.letters is None
@@ -180,7 +183,7 @@ class Kernel:
         record = state_record(self._state)
         scratch, initial = record.allocate(), record.allocate()
         heap = new_heap(sum(len(str(v)) * 4 + 16 for v in self._state.initial))
-        if any(field.type.is_text for field in self._state.fields):
+        if any(field.type.is_view for field in self._state.fields):
             initial.heap = heap.address
         for field, value in zip(self._state.fields, self._state.initial, strict=True):
             setattr(initial, field.name, value)
@@ -190,7 +193,7 @@ class Kernel:
 
     def _keep_records(self, layout: StoreLayout) -> KeyedStore:
         """A store of all keys."""
-        self.functions = store_functions(layout, self._state, self.is_compiled)
+        self.functions = store_functions(layout, self._state, self.is_compiled, grouped=True)
         self.store = KeyedStore(
             self.functions.entry,
             chunk_records=PROCESS_CHUNK,
@@ -206,11 +209,12 @@ class Kernel:
         self.windows = OpenWindows(
             entry,
             step=node.window.step,
+            delay=node.window.delay,
             keeps_text=layout.keeps_text,
             partial=isinstance(node, Windowed) and node.phase == "partial",
             account=self._account,
         )
-        self.functions = store_functions(layout, None, self.is_compiled)
+        self.functions = store_functions(layout, None, self.is_compiled, grouped=True)
         single = entry.allocate()
         self._memory.append(single)
         self.task.single = single.address
@@ -344,17 +348,21 @@ class Kernel:
         row = i32s(task.selection)[task.row] if self.made.uses_selection else task.row
         return task.first + row
 
-    def twin(self, operators: int | None = None, compiled: bool = False) -> Kernel:
+    def twin(
+        self, operators: int | None = None, compiled: bool = False, branch: Sequence[Node] = ()
+    ) -> Kernel:
         """The same kernel, mostly interpreted, with the same tables and the state of the row in
         work; what fails in it raises its error.
 
-        operators: how many of the chain's, the first ones; None: all of them.
+        operators: how many of the chain's, the first ones; None: all of them. branch: behind them,
+        so many operators of one of the branches that the chain ends in.
         """
-        known = self._twins.get((operators, compiled))
+        asked = operators, compiled, tuple(map(id, branch))
+        known = self._twins.get(asked)
         if known is not None:
             known.task.suspended = RUNNING
             return known
-        nodes = self.chain.nodes[:operators]
+        nodes = (*self.chain.nodes[:operators], *branch)
         if self.chain.tolerates:
             nodes = replace(nodes[0], on_error=FAIL), *nodes[1:]
         twin = Kernel(Chain(nodes, self.chain.input), 1, compiled, tables=self._loaded)
@@ -362,10 +370,11 @@ class Kernel:
         if self.store is not None and self.store.count and twin.store is not None:
             columns = self.functions.numbered_columns()
             number = np.array([self.task.number], np.int32)
-            rows, _ = self.functions.save(self.store, columns, number)
-            twin.functions.load(twin.store, columns, rows, replace=True)
+            rows, hashes = self.functions.save(self.store, columns, number)
+            groups = key_groups(hashes)
+            twin.functions.load(twin.store, columns, rows, replace=True, groups=groups)
         if not twin.stores_anything:
-            self._twins[operators, compiled] = twin
+            self._twins[asked] = twin
         return twin
 
     def stores(self) -> list[KeyedStore]:

@@ -9,18 +9,8 @@ from typing import Any
 import numpy as np
 
 from .memory.records import interpreted
-from .room import (
-    FIRST_SLOTS,
-    add_chunks,
-    free_store,
-    give_memory,
-    grow_store,
-    slots_per_record,
-    start_store,
-    use_index,
-)
 from .store import NUMBER_SHIFT, SLOT_BYTES, Store
-from .strings.heap import Heap
+from .store_room import add_chunks, free_store, grow_store, reserve_slots, start_store
 
 CHUNK_RECORDS = 256  # of a store that stays small, mostly
 
@@ -65,8 +55,7 @@ class KeyedStore:
         """Memory of records, index and strings."""
         header = self.header
         index = (header.mask + 1) * SLOT_BYTES
-        heap = Heap(header.heap).overflow_bytes if header.heap else 0
-        return header.capacity * self.entry.size + index + heap
+        return header.capacity * self.entry.size + index + header.text_bytes
 
     def make_room(self) -> None:
         """Room for at least one more record and for the string that was wanted."""
@@ -77,13 +66,7 @@ class KeyedStore:
         header = self.header
         while header.capacity < records:
             by_host(add_chunks)(header)
-        slots = FIRST_SLOTS
-        while slots // by_host(slots_per_record)(slots) < records:
-            slots *= 2
-        if slots > header.mask + 1 and header.count == 0:
-            by_host(give_memory)(header.account, header.index)
-            by_host(use_index)(header, slots)
-            header.limit = slots // by_host(slots_per_record)(slots)  # no more are expected
+        by_host(reserve_slots)(header, records)
 
     def put_keys_beside_slots(self, keys: np.ndarray) -> None:
         """For a table that stays as it is: `keys` are those of its records, in order. A key is

@@ -26,15 +26,16 @@ from headrace.plan.nodes import WindowJoin
 from headrace.plan.timed import TimedProcess
 
 from .blocks.validation import validated
+from .generate.layouts import column_fields
 from .kernel import Kernel
 from .keyed_store import KeyedStore
 from .store import key_groups
-from .tables import StoreFunctions
+from .tables import GROUP, StoreFunctions
 
 FORMAT = 3  # of everything that is saved; another one is refused
 MAGIC = b"headrace-state-%d" % FORMAT
 DIGEST_BYTES = hashlib.sha256().digest_size
-GROUP, PANE_OF = "__group", "__pane"
+PANE_OF = "__pane"
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,8 @@ class KernelState:
         if isinstance(node, TimedProcess):
             names = ["at", "wakes", *node.kept, *names]
         elif isinstance(node, WindowJoin):
-            names = ["partners", "at", *node.left, *node.right]
+            columns = {f: " or ".join(names) for f, names in column_fields(node).items()}
+            names = [columns.get(name, name) for name, _ in self.functions.layout.values]
         self.shape = {
             "operator": node.kind,
             "key": dict(zip(node.key, kinds, strict=False)),
@@ -173,6 +175,8 @@ class KernelState:
             "types": values,
             "window": str(getattr(node, "window", None)),
         }
+        if node.partition is not None:
+            self.shape["partition"] = node.partition.identity
 
     def _stores(self) -> list[tuple[int | None, KeyedStore]]:
         kernel = self.kernel
@@ -227,10 +231,9 @@ class KernelState:
             self.kernel.windows.note_snapshot()
 
     def _enter(self, rows: pa.RecordBatch, header: dict[str, Any]) -> None:
-        names = self.columns.schema.names
         windows = self.kernel.windows
         if windows is None:
-            self._load(self.kernel.store, rows.select(names))
+            self._load(self.kernel.store, rows)
             return
         # a pane that was closed, or closed and opened again, has lost what it had
         gone = set(windows.stores) - set(header["open"]) | set(header["fresh"])
@@ -241,12 +244,14 @@ class KernelState:
             chosen = rows.filter(pa.array(panes == pane))
             if chosen.num_rows or pane not in known:
                 store = known.get(pane) or windows.open(pane, *ends[pane])
-                self._load(store, chosen.select(names))
+                self._load(store, chosen)
         windows.set_ends(ends)
 
     def _load(self, store: KeyedStore | None, rows: pa.RecordBatch) -> None:
         assert store is not None
-        self.functions.load(store, self.columns, rows, replace=True)
+        columns, groups = self.columns, rows.column(GROUP).to_numpy()
+        rows = rows.select(columns.schema.names)
+        self.functions.load(store, columns, rows, replace=True, groups=groups)
 
 
 _GROUP_FIELD = pa.field(GROUP, pa.uint8())
@@ -263,7 +268,9 @@ def _with_place(rows: pa.RecordBatch, hashes: np.ndarray, pane: int | None) -> p
 def _difference(identity: str, saved: dict[str, Any], now: dict[str, Any]) -> str:
     """What changed between the pipeline that saved a state and the one it is given to."""
     said = [
-        f"{what}: saved {saved[what]}, now {now[what]}" for what in now if saved[what] != now[what]
+        f"{what}: saved {saved.get(what)}, now {now.get(what)}"
+        for what in dict.fromkeys([*saved, *now])
+        if saved.get(what) != now.get(what)
     ]
     return (
         f"the saved state of {identity} does not fit the pipeline: {'; '.join(said)}\n"

@@ -4,7 +4,7 @@ Records lie dense, in order of arrival, in chunks that never move. An open-addre
 one word per slot finds them: the record's number in the high half, the low half of the key's hash
 as a tag. The index grows step by step: a larger one is put beside the old one, and every insert
 moves a few slots over. Pages of large ones are touched, and given back, step by step, too. What
-fills a store allocates nothing: it answers "need memory", and `room` makes some.
+fills a store allocates nothing: it answers "need memory", and `make_room` makes some.
 
 What depends on the layout of the key (find, insert) is generated: `generate/stores.py`.
 """
@@ -12,6 +12,8 @@ What depends on the layout of the key (find, insert) is generated: `generate/sto
 from __future__ import annotations
 
 import numpy as np
+
+from headrace.plan.partition import GROUPS
 
 from .memory.atomics import fetch_add
 from .memory.instructions import clear_bytes, prefetch
@@ -33,10 +35,11 @@ GIVEN_PER_INSERT = 512  # bytes of the index before,
 GIVEN_BYTES = 1 << 20  # so many at a time
 NO_WINDOW = -(1 << 63)  # a store that is no open window
 NOT_ORDERED = -1
+NOT_LISTED = -1
 CHUNK_BYTES = 1 << 24  # at most so much memory is taken at a time
 
-GROUPS = 128  # key groups (Ordered's partitions): the unit of ownership and of saved state
-GROUP_SHIFT = 57  # the group is the top seven bits of the hash
+GROUP_SHIFT = 57  # the key group is the top seven bits of the hash
+BELOW_GROUP = (1 << GROUP_SHIFT) - 1
 
 
 @record
@@ -65,13 +68,16 @@ class Store:
     epoch: i64  # number of the current interval between snapshots
     changes: i64  # records changed in it; their numbers lie behind the records, chunk by chunk
     changed_at: i64  # fixed: where in a chunk they lie
-    heap: i64  # address of the Heap with the bytes of long strings
+    heap: i64  # address of the Heap with the bytes of long strings,
+    text_bytes: i64  # and how many it has room for: what the host may look at at any time
     window: i64  # the number of the pane, for a store that is one
     serial: i64  # of that pane: no two have the same
     first: i64  # the end of the first window it belongs to that was not given out,
     last: i64  # and of the last one
+    place: i64  # in the heap of these ends (`panes`), or NOT_LISTED
     given: i64  # of a pane whose records end one by one: how many have; NOT_ORDERED: no order yet
     queued: i64  # of a pane of rows that wait (`waiting`): how many were put into the queue
+    numbered: i64  # of a pane of a join: the number of the next row that nobody looks for
     sequence: i64  # memory for that order: numbers of records
     sequence_room: i64  # for so many
     wanted: i64  # bytes of string that did not fit
@@ -101,6 +107,29 @@ def key_group(key_hash):
     (127, 0)
     """
     return (key_hash >> GROUP_SHIFT) & (GROUPS - 1)
+
+
+@compiled
+def in_group(key_hash, group):
+    """A hash with a key group of its own.
+
+    >>> key_group(in_group(-1, 3)), key_group(in_group(5, 127)), in_group(-1, 127)
+    (3, 127, -1)
+    """
+    signed = (group ^ (GROUPS // 2)) - GROUPS // 2
+    return (key_hash & BELOW_GROUP) | (signed << GROUP_SHIFT)
+
+
+@compiled
+def group_of_part(part, parts):
+    """The key group of a part, where there are so many; a ValueError where it is none of them.
+
+    >>> [group_of_part(part, 3) for part in range(3)]
+    [0, 43, 86]
+    """
+    if part < 0 or part >= parts:
+        raise ValueError("the key is in a part that is not there: 0 is the first one")
+    return (part * GROUPS + parts - 1) // parts  # the first group of an owner, if they are as many
 
 
 def key_groups(hashes: np.ndarray) -> np.ndarray:
@@ -215,9 +244,15 @@ def touch_pages(store):
 
 
 @compiled
+def lacks_records(store):
+    """Must the owner make room before another record can come, which the index does not hold?"""
+    return store.count >= store.capacity
+
+
+@compiled
 def is_full(store):
     """Must the owner make room before another record can come?"""
-    return store.count >= store.capacity or store.count >= store.limit
+    return lacks_records(store) or store.count >= store.limit
 
 
 @compiled
@@ -231,10 +266,17 @@ def lacks_bytes(store, count):
 
 
 @compiled
-def add_number(store, key_hash):
-    """Take the next record for a key that is not there; room has been checked. Gives its number."""
+def take_number(store):
+    """Take the next record; room has been checked. Gives its number."""
     number = store.count
     store.count = number + 1
+    return number
+
+
+@compiled
+def add_number(store, key_hash):
+    """The same for a key that is not there, and that can be found from now on."""
+    number = take_number(store)
     if store.growing != 0:
         work_ahead(store)
     put_slot(store.index, store.mask, key_hash & TAG, number)
@@ -264,10 +306,17 @@ def clear_store(store):
     if store.old_index != 0:
         store.past_index, store.given_back = store.old_index, 0
         store.old_index = 0
-    store.window, store.given, store.queued = NO_WINDOW, NOT_ORDERED, 0
+    store.window, store.given, store.queued, store.numbered = NO_WINDOW, NOT_ORDERED, 0, 0
     if store.heap != 0:
         keep_last_segment(store, Heap(store.heap))
+        note_text(store)
     clear_bytes(store.index, (store.mask + 1) * SLOT_BYTES)
+
+
+@compiled
+def note_text(store):
+    """The heap has another size, or is another one."""
+    store.text_bytes = Heap(store.heap).overflow_bytes if store.heap != 0 else 0
 
 
 @compiled
@@ -325,7 +374,9 @@ def prefetch_slot(index, mask, key_hash):
 
 @compiled
 def prefetch_entry(index, mask, chunks, shift, key_hash, size):
-    """Ask for the record that the first slot of a key points to."""
+    """Ask for the record that the first slot of a key points to: it may lie in two lines."""
     slot = i64s(index)[(key_hash & TAG) & mask]
     if slot != 0:
-        prefetch(entry_at(chunks, shift, (slot >> NUMBER_SHIFT) - 1, size))
+        entry = entry_at(chunks, shift, (slot >> NUMBER_SHIFT) - 1, size)
+        prefetch(entry)
+        prefetch(entry + size - 1)

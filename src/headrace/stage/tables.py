@@ -12,7 +12,7 @@ from headrace.plan.errors import DataError
 from headrace.plan.functions import StateSpec
 from headrace.plan.nodes import KEY_HASH, TableJoin, extended
 from headrace.plan.schema import Field, Schema
-from headrace.plan.types import int64
+from headrace.plan.types import int64, uint8
 
 from .blocks.arrow import Feed, to_arrow
 from .blocks.block import Block
@@ -22,6 +22,7 @@ from .generate.stores import StoreLayout, find_text, insert_text, record_text
 from .keyed_store import KeyedStore
 from .module import build
 
+GROUP = "__group"  # the column of the key groups of saved records
 BATCH = 4096  # rows moved at a time
 FEW_ROWS = 2000  # of a table: interpreting them takes less time than compiling
 
@@ -29,10 +30,12 @@ FEW_ROWS = 2000  # of a table: interpreting them takes less time than compiling
 class StoreFunctions:
     """load and save for the records of one layout."""
 
-    def __init__(self, layout: StoreLayout, state: StateSpec | None, compiled: bool) -> None:
+    def __init__(
+        self, layout: StoreLayout, state: StateSpec | None, compiled: bool, grouped: bool
+    ) -> None:
         texts = [record_text(layout), find_text(layout), insert_text(layout, {})]
-        text = "".join([*texts, load_text(layout), save_text(layout)])
-        self.layout = layout
+        text = "".join([*texts, load_text(layout, grouped), save_text(layout)])
+        self.layout, self._grouped = layout, grouped
         module = build(text, "load and save records", state=state, compiled=compiled)
         self._load, self._save = module.load, module.save
         self.entry = getattr(module, layout.entry)
@@ -48,9 +51,22 @@ class StoreFunctions:
         return self.columns(keys, tuple(name for name, _ in self.layout.values))
 
     def load(
-        self, store: KeyedStore, columns: Layout, rows: pa.RecordBatch, *, replace: bool
+        self,
+        store: KeyedStore,
+        columns: Layout,
+        rows: pa.RecordBatch,
+        *,
+        replace: bool,
+        groups: np.ndarray | None = None,
     ) -> int | None:
-        """Enter rows; gives the number of a row whose key was there and may not be replaced."""
+        """Enter rows; gives the number of a row whose key was there and may not be replaced.
+
+        groups: the key groups of rows of a state, which only their partition knows."""
+        assert (groups is not None) == self._grouped, "records of a state have key groups"
+        if groups is not None:
+            columns = Layout.of(extended(columns.schema, Field(GROUP, uint8)))
+            given = [*rows.columns, pa.array(groups.astype(np.uint8))]
+            rows = pa.RecordBatch.from_arrays(given, names=list(columns.schema.names))
         block, feed = Block.allocate(columns, BATCH, borrows=True), Feed(columns, rows)
         for start in range(0, rows.num_rows, BATCH):
             feed.fill(block, start, min(BATCH, rows.num_rows - start))
@@ -81,10 +97,13 @@ class StoreFunctions:
 
 @lru_cache(maxsize=256)
 def store_functions(
-    layout: StoreLayout, state: StateSpec | None = None, compiled: bool = True
+    layout: StoreLayout,
+    state: StateSpec | None = None,
+    compiled: bool = True,
+    grouped: bool = False,
 ) -> StoreFunctions:
-    """The functions of a layout, made once."""
-    return StoreFunctions(layout, state, compiled)
+    """The functions of a layout, made once. grouped: rows that are loaded say their key group."""
+    return StoreFunctions(layout, state, compiled, grouped)
 
 
 def load_table(node: TableJoin, layout: StoreLayout, compiled: bool) -> KeyedStore:

@@ -30,6 +30,7 @@ class Task:
     selected: i64  # rows that passed the filter in front
     outputs: array(i64, MOST_OUTPUTS)  # address of the block of each output
     written: array(i64, MOST_OUTPUTS)  # rows of it before the row in work
+    way: i64  # the branch of the row in work that is next
     late: i64  # late rows so far
     failed: i64  # rows that failed and were left out
     skips: i64  # rows that fail are left out, and nobody wants to see them

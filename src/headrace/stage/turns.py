@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,13 @@ import pyarrow as pa
 from headrace.plan.functions import Function
 from headrace.plan.timed import TimedProcess
 
+from .functions.state import state_record
 from .generate.layouts import AT, COLUMN, FIELD
 from .keyed_store import KeyedStore, by_host
 from .panes import Panes
-from .waiting import next_place, pane_at, row_at
+from .row_queue import next_place
+from .strings.text import new_heap
+from .waiting import pane_at, row_at
 
 
 def has_turn(kernel: Any) -> bool:
@@ -36,11 +38,16 @@ class Turn:
         columns = {name: found[f"{COLUMN}{k}"] for k, name in enumerate(self.node.kept)}
         self.row = {**dict(zip(self.node.key, keys, strict=True)), self.node.at: found[AT]}
         self.row |= {} if self.is_timer else columns
-        fields = [field.name for field in self.node.state.fields]
-        self._state = dict(zip(fields, self.node.state.initial, strict=True))
+        spec = self.node.state
+        values = list(spec.initial)
         if kernel.task.store != 0:
             state = _record(kernel, kernel.task.store, kernel.task.number)
-            self._state = {name: state[f"{FIELD}{k}"] for k, name in enumerate(fields)}
+            values = [state[f"{FIELD}{k}"] for k in range(len(values))]
+        self._state, self._heap = state_record(spec).allocate(), new_heap(0)
+        if any(field.type.is_view for field in spec.fields):
+            self._state.heap = self._heap.address
+        for field, value in zip(spec.fields, values, strict=True):
+            setattr(self._state, field.name, value)
         self._calling: int = kernel.task.calling
 
     def error(self) -> Exception | None:
@@ -48,7 +55,7 @@ class Turn:
         function, arguments = self._function()
         try:
             made = function.callable(  # type: ignore[misc]
-                SimpleNamespace(**self._state), *(self.row[name] for name in arguments)
+                self._state, *(self.row[name] for name in arguments)
             )
             for _ in made if function.is_generator else ():
                 pass
@@ -61,7 +68,7 @@ class Turn:
         if not self.is_timer:
             return node.function, node.arguments
         timer = node.timers[self._calling]
-        self._state[timer.field] = None
+        setattr(self._state, timer.field, None)
         return timer.function, timer.arguments
 
 

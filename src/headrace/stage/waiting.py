@@ -1,22 +1,33 @@
-"""Rows that wait for their time: panes that hold them, and a queue that knows which comes next.
+"""Rows that wait for their time: the panes that hold them. `row_queue` knows which comes next.
 
 Rows enter the *taking* pane in order of arrival; when it is full, or most of its rows have gone on,
-another one. A pane closes when all have, so they are forgotten soon, whatever the unit of time. The
-queue is a binary heap by time, key and place (its comparison is generated: `generate/waiting.py`),
-of three words for each row: time, the first bytes of the key, and the place. In a place the side
-comes before the arrival, so that of equal times a version is there before the row that asks for it.
+another one. A pane closes when all have, so they are forgotten soon, whatever the unit of time. In
+such a pane nobody looks for a key: its records have no place in the index, unless they were saved.
+In a row's place the side comes before the arrival, so that of equal times a version is there before
+the row that asks for it.
 """
 
 from __future__ import annotations
 
 from .memory.records import compiled, i64s
-from .panes import LAST, Panes, close_panes, find_pane, note_window
-from .room import give_memory
-from .store import Store
+from .panes import (
+    LAST,
+    WAITING,
+    Panes,
+    close_panes,
+    find_pane,
+    holds_rows,
+    note_window,
+    order_ends,
+    rise,
+)
+from .room import enough_room
+from .row_queue import clear_queue, next_time
+from .store import NOT_LISTED, Store
+from .store_room import give_memory
 from .task import RUNNING, window_start
 from .windows import give_out, next_window
 
-WAITING = 1 << 62  # the first pane of rows that wait; those of versions are numbered by time
 PANE_ROWS = 1 << 14  # that a pane takes at most
 FEW_ROWS = 64  # of which none is worth another pane
 ROW_BITS = 24  # of a place; panes that were moved to one owner may hold rows of many
@@ -49,22 +60,22 @@ def next_taking(panes):
 
 
 @compiled
+def not_queued(panes):
+    """Rows that are not in the queue yet."""
+    slots, rows = i64s(panes.directory), 0
+    for at in range(panes.mask + 1):
+        if slots[at] != 0 and holds_rows(Store(slots[at])):
+            rows += Store(slots[at]).count - Store(slots[at]).queued
+    return rows
+
+
+@compiled
 def wait_until(panes, store, time):
     """A row of a pane goes on when the watermark is behind its time."""
-    store.first = min(store.first, time + 1)
-    panes.next_end = min(panes.next_end, time + 1)
-
-
-@compiled
-def lacks_queue(panes, rows):
-    """Is there no room for so many more rows in the queue?"""
-    return panes.waiting + rows > panes.queue_room
-
-
-@compiled
-def holds_rows(store):
-    """Is an open pane one of rows that wait?"""
-    return store.window >= WAITING
+    if time + 1 < store.first:
+        store.first = time + 1
+        if store.place != NOT_LISTED:  # else rows are going on: `end_waiting` lists it again
+            rise(panes, store.address, store.place)
 
 
 @compiled
@@ -84,35 +95,6 @@ def row_at(place):
 def pane_at(panes, place):
     """The address of the pane of a row."""
     return find_pane(panes, WAITING + ((place >> ROW_BITS) & PANE_MASK))
-
-
-@compiled
-def queue_up(panes, time, prefix, place):
-    """Put a row behind all others of the queue, in which there is room. Gives where it stands."""
-    words, at = i64s(panes.queue), panes.waiting
-    words[3 * at], words[3 * at + 1], words[3 * at + 2] = time, prefix, place
-    panes.waiting = at + 1
-    return at
-
-
-@compiled
-def next_place(panes):
-    """The place of the row that goes on next."""
-    return i64s(panes.queue)[2]
-
-
-@compiled
-def change_places(panes, one, other):
-    """Let two rows of the queue change places."""
-    words = i64s(panes.queue)
-    for k in range(3):
-        words[3 * one + k], words[3 * other + k] = words[3 * other + k], words[3 * one + k]
-
-
-@compiled
-def is_due(panes, watermark):
-    """Is there a row that goes on?"""
-    return panes.waiting > 0 and i64s(panes.queue)[0] < watermark
 
 
 # ---- timers --------------------------------------------------------------------------------
@@ -195,7 +177,7 @@ def end_waiting(task):
     versions that nobody asks for any more."""
     panes = Panes(task.panes)
     slots = i64s(panes.directory)
-    following = i64s(panes.queue)[0] + 1 if panes.waiting > 0 else LAST
+    following = next_time(panes) + 1 if panes.waiting > 0 else LAST
     for at in range(panes.mask + 1):
         if slots[at] != 0 and holds_rows(Store(slots[at])):
             store = Store(slots[at])
@@ -205,9 +187,11 @@ def end_waiting(task):
             elif store.window == WAITING + panes.taking and store.given > FEW_ROWS:
                 if 2 * store.given > store.count:
                     next_taking(panes)
-    if panes.waiting == 0 and panes.queue_room > PANE_ROWS:
+    if panes.waiting == 0 and panes.queue_room > enough_room(panes.run_end):
         give_memory(panes.account, panes.queue)
         panes.queue, panes.queue_room = 0, 0
+        clear_queue(panes)
+    order_ends(panes)
     give_out(task, panes, note_window(panes, task.watermark))
     while task.due_count > 0:
         next_window(task)

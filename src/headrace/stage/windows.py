@@ -16,20 +16,23 @@ import numpy as np
 from .keyed_store import CHUNK_RECORDS, KeyedStore, address_of_account, by_host
 from .memory.records import array, compiled, i64, i64s
 from .panes import (
+    WAITING,
     Panes,
     close_panes,
     closed_panes,
     empty_panes,
     find_pane,
+    holds_rows,
     lacks_pane,
     note_window,
     open_pane,
+    order_ends,
     panes_with,
     pass_window,
     spare_pane,
 )
-from .room import free_panes, grow_panes, lay_out_panes, trim_panes, widen_panes
-from .row_watermarks import NEVER
+from .room import free_panes, grow_panes, lay_out_panes, trim_panes, trim_room, widen_panes
+from .row_queue import clear_queue
 from .store import NOT_ORDERED, SLOT_BYTES, Store
 from .task import NOT_SELECTED
 
@@ -92,7 +95,7 @@ def end_firing(task):
     else:
         widen_panes(panes, task.order_room // 2)
     task.due_count = NONE_DUE
-    trim_panes(panes)
+    trim_room(task, panes)
     return 0
 
 
@@ -130,12 +133,13 @@ class OpenWindows:
         *,
         keeps_text: bool,
         step: int = 0,
+        delay: int = 0,
         partial: bool = False,
         account: Any = None,
     ) -> None:
         self._entry, self._saved = entry, 0  # the serial of the last window before the snapshot
         self.panes = panes = Panes.allocate()
-        panes.step, panes.partial = step, partial
+        panes.step, panes.delay, panes.partial = step, delay, partial
         panes.account = address_of_account(account)
         panes.entry_size, panes.keeps_text = entry.size, keeps_text
         panes.chunk_shift = CHUNK_RECORDS.bit_length() - 1
@@ -144,9 +148,10 @@ class OpenWindows:
 
     @property
     def stores(self) -> dict[int, KeyedStore]:
-        """Those of open panes, by number; for other threads, as far as can be seen."""
+        """Those of open panes, by number; for other threads, as far as can be seen: directories and
+        the records of stores stay as long as this one (`room`)."""
         panes = self.panes
-        size = (panes.mask + 1) * SLOT_BYTES
+        size = (panes.mask + 1) * SLOT_BYTES  # before the directory, which never becomes smaller
         copied = np.frombuffer(ctypes.string_at(panes.directory, size), np.int64)
         found = [KeyedStore.at(address, self._entry) for address in copied[copied != 0].tolist()]
         return {store.header.window: store for store in found}
@@ -177,12 +182,16 @@ class OpenWindows:
 
     def set_ends(self, ends: dict[int, tuple[int, int]]) -> None:
         """Take up what `ends` gave. In which order records go on is to be found again: another one
-        may have given some of them out meanwhile."""
-        self.panes.waiting = 0
+        may have given some of them out meanwhile. Rows that come to wait do so in a new pane, where
+        no other one has their number."""
+        by_host(clear_queue)(self.panes)
+        rows = [store for store in self.stores.values() if by_host(holds_rows)(store.header)]
+        numbers = [store.header.window - WAITING + 1 for store in rows]
+        self.panes.taking = max([self.panes.taking, *numbers])
         for pane, store in self.stores.items():
             store.header.first, store.header.last = ends[pane]
             store.header.given, store.header.queued = NOT_ORDERED, 0
-        by_host(note_window)(self.panes, NEVER)
+        by_host(order_ends)(self.panes)
 
     # ---- snapshots ---------------------------------------------------------------------------
 

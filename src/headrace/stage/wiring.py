@@ -5,17 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.plan.fusion import chains
-from headrace.plan.nodes import (
-    Aside,
-    DeadLetters,
-    Late,
-    MapBatches,
-    Node,
-    Source,
-    Union,
-    consumers,
-    walk,
-)
+from headrace.plan.graph import consumers, walk
+from headrace.plan.nodes import Aside, DeadLetters, Late, MapBatches, Node, Source, Union
 from headrace.plan.planner import StagePlan
 
 from .drive import Driver

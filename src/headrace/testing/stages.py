@@ -28,6 +28,7 @@ import pyarrow as pa
 from headrace.job import planned
 from headrace.plan.nodes import KEY_HASH, Exchange, Received, Source
 from headrace.plan.planner import Plan, StagePlan
+from headrace.plan.rebalance import Turns
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.blocks.block import Block, scatter
 from headrace.stage.stage import Stage
@@ -174,7 +175,13 @@ class _Owners:
     def _send(self, sender: _Instance, exchange: str, block: Block) -> None:
         receivers = self._receivers[exchange]
         node = next(root for root in sender.plan.roots if root.name == exchange)
-        for receiver, part in zip(receivers, _parts(block, node.key, len(receivers)), strict=True):
+        if isinstance(node, Turns):
+            width = min(node.width or len(receivers), len(receivers))
+            turns = [self._random.randrange(width) for _ in range(block.rows)]
+            parts = scatter(block, np.array(turns, np.int32), len(receivers))
+        else:
+            parts = _parts(block, node.key, len(receivers))
+        for receiver, part in zip(receivers, parts, strict=True):
             if part.rows:
                 receiver.stage.push(exchange, part, sender.name)
 

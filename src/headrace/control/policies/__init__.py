@@ -8,6 +8,7 @@ from ..errors import ControlError
 from ..policy import Policy
 from .chain import chain
 from .current_throughput import current_throughput
+from .earliest_deadline import earliest_deadline
 from .estimated_time import estimated_time
 from .fcfs import fcfs
 from .highest_rate import highest_rate
@@ -20,6 +21,7 @@ from .multi_class import multi_class
 from .queue_size_throttling import queue_size_throttling
 from .round_robin import round_robin
 from .user_priority import user_priority
+from .weighted_classes import weighted_classes
 
 POLICIES: dict[str, Callable[[], Policy]] = {
     "round_robin": round_robin,
@@ -36,6 +38,8 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "least_recently_used": least_recently_used,
     "user_priority": user_priority,
     "multi_class": multi_class,
+    "weighted_classes": weighted_classes,
+    "earliest_deadline": earliest_deadline,
 }
 
 
@@ -49,7 +53,7 @@ def make_policy(name: str) -> Policy:
     headrace.control.errors.ControlError: no policy 'best'; there are: round_robin, fcfs, \
 min_latency, min_cost, highest_rate, chain, latency_optimized, queue_size_throttling, \
 last_in_pipeline, estimated_time, current_throughput, least_recently_used, user_priority, \
-multi_class
+multi_class, weighted_classes, earliest_deadline
     """
     if name not in POLICIES:
         raise ControlError(f"no policy {name!r}; there are: {', '.join(POLICIES)}")

@@ -7,7 +7,7 @@ measured ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 
@@ -55,6 +55,15 @@ class Costs:
         """Nothing but the operators' own work costs anything: for queueing theory."""
         zeros = {name: 0.0 for name in cls.__dataclass_fields__ if name != "transfer"}
         return cls(**{**zeros, "time_slice": float("inf")}, transfer=(0.0, 0.0, 0.0, 0.0))
+
+    def beside_rows(self) -> Costs:
+        """What is left where the costs of operators hold what moving their rows takes.
+
+        >>> Costs().beside_rows().push, Costs().beside_rows().wake == Costs().wake
+        (0.0, True)
+        """
+        moving = dict.fromkeys(("call", "push", "pop", "lock", "from_l3"), 0.0)
+        return replace(self, **moving, transfer=(0.0, 0.0, 0.0, 0.0))
 
 
 @dataclass(frozen=True)

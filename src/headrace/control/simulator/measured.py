@@ -27,6 +27,7 @@ class Measured:
     rows_out: int
     seconds: float
     parallelism: int = 1
+    hosted: bool = False
     capacity: int = Operator.capacity
     state_bytes: int = 0
     late: int = 0
@@ -63,6 +64,7 @@ def profile_of(operators: Iterable[Measured], priority: float = 0.0) -> Profile:
             inputs=each.inputs + late,
             capacity=each.capacity,
             parallelism=each.parallelism,
+            hosted=each.hosted,
             state_bytes=each.state_bytes,
             user_priority=priority,
             query_class=int(priority),
@@ -77,4 +79,4 @@ def profile_of(operators: Iterable[Measured], priority: float = 0.0) -> Profile:
             part = each.late / rows
             late_rows = replace(operator, name=f"{each.name}{LATE}", cost=0.0, selectivity=part)
             made.append(late_rows)
-    return Profile.of(made)
+    return Profile.of(made, measured=True)

@@ -2,6 +2,7 @@
 
 A profile is a JSON object, `{"format": 1, "operators": [...]}`; each operator is an object with the
 fields of `Operator` (only `name` and `cost` are needed), `inputs` names the operators before it.
+With `"measured": true` costs are those of a run, which hold what reading and writing queues takes.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Operator:
     capacity: int = 1024  # rows that its input queue holds
     split: bool = False  # rows go to the readers in turns; otherwise to each of them
     parallelism: int = 1  # runs at once: 1 stateful, partitions, or many (Ordered §6)
+    hosted: bool = False  # it calls Python: the node engine has threads beside the workers for it
     row_bytes: int = 64
     state_bytes: int = 0
     user_priority: float = 0.0
@@ -80,11 +82,12 @@ class Profile:
     """
 
     operators: tuple[Operator, ...]
+    measured: bool = False  # costs hold what moving rows between operators takes
 
     @classmethod
-    def of(cls, operators: Iterable[Operator]) -> Profile:
+    def of(cls, operators: Iterable[Operator], *, measured: bool = False) -> Profile:
         """A profile, checked."""
-        profile = cls(tuple(operators))
+        profile = cls(tuple(operators), measured)
         names = [operator.name for operator in profile.operators]
         if not names:
             raise ControlError("a profile needs at least one operator")
@@ -114,6 +117,13 @@ class Profile:
         [('0.rows', 0), ('1.rows', 1)]
         """
         made: list[Operator] = []
+        measured = [profile.measured for profile in profiles]
+        if any(measured) != all(measured):
+            raise ControlError(
+                "profiles of runs and profiles by hand cannot be put together: costs of the first\n"
+                "  hold what moving rows takes, those of the others do not\n"
+                '  fix: give "measured" the same value in all of them'
+            )
         for profile in profiles:
             first = max((operator.query for operator in made), default=-1) + 1
             for operator in profile.operators:
@@ -121,7 +131,7 @@ class Profile:
                 inputs = tuple(f"{first}.{name}" for name in operator.inputs)
                 name = f"{first}.{operator.name}"
                 made.append(replace(operator, name=name, inputs=inputs, query=query))
-        return cls.of(made)
+        return cls.of(made, measured=all(measured))
 
     def with_priorities(self, priorities: Sequence[float]) -> Profile:
         """The same with other priorities, one for each query.
@@ -133,12 +143,11 @@ class Profile:
         if len(queries) != len(priorities):
             raise ControlError(f"{len(queries)} queries, but {len(priorities)} priorities")
         given = dict(zip(queries, priorities, strict=True))
-        return Profile(
-            tuple(
-                replace(o, user_priority=given[o.query], query_class=int(given[o.query]))
-                for o in self.operators
-            )
+        operators = (
+            replace(o, user_priority=given[o.query], query_class=int(given[o.query]))
+            for o in self.operators
         )
+        return replace(self, operators=tuple(operators))
 
     @property
     def graph(self) -> Graph:
@@ -158,7 +167,8 @@ class Profile:
             {name: value for name, value in asdict(operator).items() if value != defaults[name]}
             for operator in self.operators
         ]
-        return json.dumps({"format": FORMAT, "operators": listed}, indent=1)
+        measured = {"measured": True} if self.measured else {}
+        return json.dumps({"format": FORMAT, **measured, "operators": listed}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Profile:
@@ -176,7 +186,10 @@ class Profile:
             raise ControlError(f'a profile is a JSON object with "format": {FORMAT}')
         if not isinstance(given.get("operators"), list):
             raise ControlError('a profile has a list "operators"')
-        return cls.of(_operator(each) for each in given["operators"])
+        measured = given.get("measured", False)
+        if not isinstance(measured, bool):
+            raise ControlError(f'"measured" of a profile is true or false, not {measured!r}')
+        return cls.of((_operator(each) for each in given["operators"]), measured=measured)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, for `headrace simulate --profile`."""

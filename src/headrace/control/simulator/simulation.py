@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 from random import Random
 from typing import Any, Protocol
@@ -47,6 +48,7 @@ READERS: dict[str, Callable[[Simulation, Unit], float]] = {
     "last_scheduled": lambda sim, unit: unit.last_end,
     "workers": lambda sim, unit: unit.running,
     "worker_time": lambda sim, unit: unit.busy - unit.window_start[2],
+    "busy_time": lambda sim, unit: unit.busy,
     "parallelism": lambda sim, unit: unit.spec.parallelism,
     "user_priority": lambda sim, unit: unit.spec.user_priority,
     "query_class": lambda sim, unit: unit.spec.query_class,
@@ -100,6 +102,8 @@ class Simulation:
         elasticity: Elasticity | None = None,
         elastic_period: float = 0.01,
     ) -> None:
+        if profile.measured:
+            machine = replace(machine, costs=machine.costs.beside_rows())
         self.machine, self.scheduler = machine, scheduler
         self.now: float = 0.0
         self._costing = Costing(

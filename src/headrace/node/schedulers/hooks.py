@@ -8,7 +8,8 @@
                      worker could take what it leaves, wake one. Where it finds none, `turn.nap`
                      says how long to sleep, in ns, whatever there is; 0: until there is work;
                      below zero: so long, and others look at the clock for units to be woken
-    on_done(turn)    `turn.unit` ran: `turn.rows`, `turn.ns`, and its answer
+    on_done(turn)    `turn.unit` ran: `turn.rows`, `turn.ns`, and its answer. `turn.behind`: who
+                     reads what it gave is still listed for what it was given before
     has_work(turn)   1: `next_task` may find something. It never misses what was listed before:
                      after it a worker sleeps. Only who naps may miss it
     give_back(turn)  this worker takes no more: what is kept for it alone is for all from now on
@@ -67,6 +68,7 @@ class Turn:
     rows: i64
     ns: i64
     answer: i64
+    behind: i64
     more: i64
     nap: i64  # ns that a worker sleeps which finds nothing
     units: i64  # fixed: the Unit of each number
@@ -287,6 +289,7 @@ def done(worker, unit, rows, ns, answer):
     hooks = Hooks(worker.hooks)
     turn = asked(worker, hooks)
     turn.unit, turn.rows, turn.ns, turn.answer = unit, rows, ns, answer
+    turn.behind = worker.behind
     call(hooks.on_done, turn.address)
 
 

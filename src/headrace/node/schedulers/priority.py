@@ -7,7 +7,7 @@ for each unit. Who picks looks at the ranks of the bits that are set: the least 
 epoch changes the order of what is listed already, without a queue that is sorted anew.
 
 Among equals, which copies of one operator are, a worker takes what reads the rows that it has just
-written: they are in this core's cache. Else they take turns.
+written, or goes on with what it has begun: they are in this core's cache. Else they take turns.
 
 There are two tables. The control thread writes the one that is not in force, then changes the
 pointer. A worker that is held up in between may see some ranks of the next order: it picks another
@@ -67,7 +67,7 @@ class PriorityRecord:
     order: i64 = line()  # the Order in force; written by the control thread
     words: i64 = line()  # of `listed` that are in use; it only grows
     listed: i64 = line()  # fixed: address of words with a bit for each unit
-    homes: i64  # fixed: address; the worker that has written for a unit since it was taken
+    homes: i64  # fixed: address; who has written for a unit since it was taken, or has begun it
     seats: i64  # fixed: of each worker
     workers: i64  # fixed
 
@@ -111,7 +111,11 @@ class Priority:
         self, scheduling: Scheduling, decision: Decision, features: NodeFeatures
     ) -> tuple[np.ndarray, np.ndarray]:
         """What the policy says about each unit, for `rank`."""
-        return ranks_and_limits(decision, features)
+        ranks, limits = ranks_and_limits(decision, features)
+        if scheduling.features.intrinsic:  # Haren's d: only a run tells what is asked for
+            late = features.unseen(scheduling.policy.staleness)
+            ranks = np.where(late[features.entry], 0, ranks + 1)
+        return ranks, limits
 
     def rank(self, units: np.ndarray, ranks: np.ndarray, limits: np.ndarray) -> None:
         """By the control thread: put another order of units in force; all others come first."""
@@ -203,6 +207,7 @@ def on_ready(address):
             if seat.trusted == 0:
                 seat.trusted, useful = 1 + turn.unit, 0
         elif turn.how == AGAIN:
+            store_relaxed(i64s(record.homes), turn.unit, turn.worker)
             useful = 0
     list_bit(record, turn.unit)
     return useful

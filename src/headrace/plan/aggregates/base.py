@@ -63,6 +63,10 @@ class Code(Protocol):
         """The hash of a value that is not null."""
         ...
 
+    def heap(self) -> str:
+        """The name of a heap for the bytes of results."""
+        ...
+
 
 @dataclass(frozen=True)
 class Change:
@@ -98,16 +102,19 @@ class Kind(ABC):
     """A kind of aggregate; `argument` is what a user gave besides the values."""
 
     needs_time = False  # does it look at the event time of rows?
+    may_use_time = False  # does it where there is one?
     of_numbers = False  # must its values be numbers?
     compares = False  # does it look at the order of its values?
+    keeps_nulls = False  # are nulls values, too?
+    writes_bytes = False  # are there results whose bytes are made with them?
     reduces = True  # is a partial result smaller than the values that entered it?
 
     def __init__(self, argument: Any = None) -> None:
         self.argument = argument
 
-    def bind(self, of: DataType | None, check: Callable[..., Function]) -> Any:
-        """The argument, once the type of values is known; `check(function, inputs)` gives users'
-        functions as a plan knows them."""
+    def bind(self, of: DataType | None, by: DataType | None, check: Callable[..., Function]) -> Any:
+        """The argument, once the types of values, and of what a user orders them by, are known;
+        `check(function, inputs)` gives users' functions as a plan knows them."""
         return self.argument
 
     @abstractmethod
@@ -126,11 +133,15 @@ class Kind(ABC):
         """Is the result the same, in whatever order fields are merged?"""
         return True
 
+    def ignores_order(self, of: DataType | None) -> bool:
+        """Is the result the same, in whatever order values come? Then nobody keeps their order."""
+        return False
+
     @abstractmethod
     def add(
-        self, kept: Fields, given: Held | None, time: Held | None, code: Code
+        self, kept: Fields, given: Held | None, by: Held | None, code: Code
     ) -> Sequence[Change | Rewriting]:
-        """A value that is not null (None: a row) enters."""
+        """A value that is not null (None: a row) enters; `by` is what values are ordered by."""
 
     @abstractmethod
     def merge(self, kept: Fields, other: Fields, code: Code) -> Sequence[Change | Rewriting]:

@@ -17,7 +17,11 @@ class Count(Kind):
         """See Kind."""
         return (("count", int64),)
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+    def ignores_order(self, of: DataType | None) -> bool:
+        """See Kind."""
+        return True
+
+    def add(self, kept: Fields, given: Held | None, by: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         return [Change("count", (f"{kept['count'].word} + 1",))]
 

@@ -38,7 +38,9 @@ class UserDefined(Kind):
 
     argument: Custom
 
-    def bind(self, of: DataType | None, check: Callable[..., Function]) -> Custom:
+    def bind(
+        self, of: DataType | None, by: DataType | None, check: Callable[..., Function]
+    ) -> Custom:
         """See Kind."""
         assert of is not None
         if of.is_view:
@@ -72,7 +74,7 @@ class UserDefined(Kind):
         """See Kind."""
         return not any(kind.is_float for kind in self.argument.types)
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, by: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
         return self._changes(self.argument.add, kept, (given.word,), code)

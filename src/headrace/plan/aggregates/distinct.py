@@ -22,7 +22,7 @@ class CountDistinct(Kind):
         return (("set", binary),)
 
     def add(
-        self, kept: Fields, given: Held | None, time: Held | None, code: Code
+        self, kept: Fields, given: Held | None, by: Held | None, code: Code
     ) -> Sequence[Change | Rewriting]:
         """See Kind."""
         assert given is not None

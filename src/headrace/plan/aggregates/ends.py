@@ -22,10 +22,10 @@ class End(Kind):
         assert of is not None
         return ("value", of.required), ("time", int64), ("count", int64)
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, by: Held | None, code: Code) -> list[Change]:
         """See Kind."""
-        assert given is not None and time is not None
-        return self._taken(kept, given, time, "1", code)
+        assert given is not None and by is not None
+        return self._taken(kept, given, by, "1", code)
 
     def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:
         """See Kind."""

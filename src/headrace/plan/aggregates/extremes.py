@@ -39,10 +39,14 @@ class Extreme(Kind):
         stored = int64 if of.name == "uint64" or not of.is_whole else of
         return f"({stored.integer_range[0 if least else 1]})"
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+    def ignores_order(self, of: DataType | None) -> bool:
+        """See Kind."""
+        return of is not None and not of.is_float
+
+    def add(self, kept: Fields, given: Held | None, by: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
-        counted = Count().add(kept, given, time, code) if "count" in kept else []
+        counted = Count().add(kept, given, by, code) if "count" in kept else []
         return [self._better(kept, given, None, code), *counted]
 
     def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:

@@ -9,6 +9,7 @@ from .custom import UserDefined
 from .distinct import CountDistinct
 from .ends import First, Last
 from .extremes import Max, Min
+from .lists import Collect, Gather, TopK
 from .loglog import ApproximateCountDistinct
 from .mean import Mean
 from .moments import Deviation, Variance
@@ -28,6 +29,9 @@ KINDS: dict[str, type[Kind]] = {
     "count_distinct": CountDistinct,
     "approx_count_distinct": ApproximateCountDistinct,
     "quantile": Quantile,
+    "collect": Collect,
+    "top_k": TopK,
+    "gather": Gather,
     "user": UserDefined,
 }
 

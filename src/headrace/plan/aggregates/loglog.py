@@ -20,7 +20,7 @@ class ApproximateCountDistinct(Kind):
         return (("sketch", binary),)
 
     def add(
-        self, kept: Fields, given: Held | None, time: Held | None, code: Code
+        self, kept: Fields, given: Held | None, by: Held | None, code: Code
     ) -> Sequence[Change | Rewriting]:
         """See Kind."""
         assert given is not None

@@ -31,7 +31,11 @@ class Mean(Kind):
         """See Kind."""
         return of is not None and of.is_integer
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+    def ignores_order(self, of: DataType | None) -> bool:
+        """See Kind."""
+        return self.merges_exactly(of)
+
+    def add(self, kept: Fields, given: Held | None, by: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
         counted = Change("count", (f"{kept['count'].word} + 1",))

@@ -25,7 +25,7 @@ class Variance(Kind):
         """See Kind."""
         return False
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+    def add(self, kept: Fields, given: Held | None, by: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
         value, count = code.let(f"float({given.word})"), code.let(f"{kept['count'].word} + 1")

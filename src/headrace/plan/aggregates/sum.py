@@ -29,10 +29,14 @@ class Sum(Kind):
         """See Kind."""
         return of is not None and of.is_integer
 
-    def add(self, kept: Fields, given: Held | None, time: Held | None, code: Code) -> list[Change]:
+    def ignores_order(self, of: DataType | None) -> bool:
+        """See Kind."""
+        return self.merges_exactly(of)
+
+    def add(self, kept: Fields, given: Held | None, by: Held | None, code: Code) -> list[Change]:
         """See Kind."""
         assert given is not None
-        counted = Count().add(kept, given, time, code) if "count" in kept else []
+        counted = Count().add(kept, given, by, code) if "count" in kept else []
         return [_added(kept["total"], given.word), *counted]
 
     def merge(self, kept: Fields, other: Fields, code: Code) -> list[Change]:

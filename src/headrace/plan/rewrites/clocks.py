@@ -15,7 +15,9 @@ from ..dedup import DedupWithin
 from ..derive import time_expression
 from ..errors import PipelineError
 from ..expressions import Aggregate, Binary, Column, Expression, Literal, When
+from ..graph import consumers, transform, walk
 from ..nodes import (
+    COUNTED,
     PANE,
     WATERMARK,
     Aside,
@@ -34,12 +36,10 @@ from ..nodes import (
     Union,
     Watermark,
     Windowed,
-    consumers,
     extended,
-    transform,
     visible,
-    walk,
 )
+from ..rebalance import Rebalance
 from ..schema import Field
 from ..types import int64
 from ..windows.base import Window
@@ -77,7 +77,9 @@ def place_clocks(roots: Sequence[Node]) -> list[Node]:
                     schema=schema,
                     aggregates=node.aggregates + _measures(node),
                 )
-            case Sink() | MapBatches() | Filter() | TableJoin() | Union() if not carries:
+            case Sink() | MapBatches() | Filter() | TableJoin() | Union() | Rebalance() if (
+                not carries
+            ):
                 # rows as the user knows them, for a reader whose rows reach no window
                 sides = [
                     only(side, visible(side.schema).names, node, k) for k, side in enumerate(inputs)
@@ -104,9 +106,10 @@ def _on_time(node: Windowed, source: Node) -> OnTime:
 
 
 def _measures(node: Windowed) -> tuple[tuple[str, Aggregate], ...]:
-    """What a kind of windows has to know of the times of rows, as aggregates."""
+    """What a kind of windows has to know of rows and their times, as aggregates."""
     time = Column(node.input.time or "")
-    return tuple((name, Aggregate(kind, time)) for name, kind in node.window.measures)
+    made = tuple((name, Aggregate(kind, time)) for name, kind in node.window.measures)
+    return (*made, (COUNTED, Aggregate("count"))) if node.window.rows else made
 
 
 def _clocks(roots: Sequence[Node]) -> dict[int, Clock]:

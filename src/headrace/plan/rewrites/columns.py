@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from ..by_column import ArrowColumns, Computation, is_by_column, uses_columns
 from ..expression_types import type_of
 from ..expressions import Builtin, Column, Expression
-from ..nodes import Filter, Late, Node, Project, Running, WindowAggregate, extended, transform
+from ..graph import transform
+from ..nodes import Filter, Late, Node, Project, Running, WindowAggregate, extended
 from ..schema import HIDDEN_PREFIX, Field, Schema
 
 
@@ -35,7 +36,7 @@ def lift_operands(roots: Sequence[Node]) -> list[Node]:
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         made = node.with_inputs(*inputs)
         if isinstance(made, WindowAggregate | Running):
-            operands = [a.operand for _, a in made.aggregates if a.operand is not None]
+            operands = [operand for _, a in made.aggregates for operand in a.operands()]
             found = [operand for operand in operands if uses_columns(operand)]
             if found:
                 lifted.add(id(node))
@@ -55,8 +56,12 @@ def _over_columns(
         e: f"{HIDDEN_PREFIX}operand_{k}" for k, e in enumerate(dict.fromkeys(operands), start=1)
     }
     below = _project(node.input, names, f"{node.name}.operands", node)
+
+    def lifted(operand: Expression | None) -> Expression | None:
+        return Column(names[operand]) if operand in names else operand
+
     aggregates = tuple(
-        (column, replace(a, operand=Column(names[a.operand])) if a.operand in names else a)
+        (column, replace(a, operand=lifted(a.operand), by=lifted(a.by)))
         for column, a in node.aggregates
     )
     return replace(node, inputs=(below,), aggregates=aggregates)

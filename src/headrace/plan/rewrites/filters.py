@@ -7,7 +7,10 @@ from dataclasses import replace
 
 from ..expression_types import can_fail
 from ..expressions import Binary, Column, Expression, columns_of, substitute
-from ..nodes import Filter, Node, Project, Source, TableJoin, Union, consumers, transform
+from ..graph import consumers, transform
+from ..hints import time_told
+from ..nodes import Filter, Node, Project, Source, TableJoin, Union
+from ..rebalance import Rebalance
 
 
 def push_filters(roots: Sequence[Node]) -> list[Node]:
@@ -57,6 +60,8 @@ def _past(node: Filter, source: Node) -> Node | None:
             if taken & columns_of(node.predicate) or can_fail(node.predicate, node.schema):
                 return None
             return source.with_inputs(_over(node, source.input, node.predicate))
+        case Rebalance():
+            return source.with_inputs(_over(node, source.input, node.predicate))
     return None
 
 
@@ -76,12 +81,14 @@ def _over(node: Filter, source: Node, predicate: Expression, side: int = 0) -> F
 def hint_sources(roots: Sequence[Node]) -> list[Node]:
     """Tell each source which rows its only readers keep, so that it may leave out others.
 
-    A source with a clock gets no hint: its watermark needs every row.
+    The watermark of a source with a clock needs every row. It gets a hint only where the source can
+    say of rows that it leaves out how far they move the watermark: by a column, which has a largest
+    value that is known.
     """
     readers = consumers(roots)
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if isinstance(node, Source) and node.clock is None:
+        if isinstance(node, Source) and (node.clock is None or time_told(node) is not None):
             return replace(node, predicate=_kept_by(node, readers))
         return node.with_inputs(*inputs)
 

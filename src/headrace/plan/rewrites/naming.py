@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import PipelineError
-from ..nodes import Node, Project, Stateful, transform, walk
+from ..graph import transform, walk
+from ..nodes import Node, Project, Stateful
 
 PROJECTIONS = ("select", "with_columns", "drop", "rename", "map")
 

@@ -14,14 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ..accumulators import ignores_order
 from ..by_column import Columnwise
 from ..connector import is_unordered
 from ..expressions import Column
+from ..graph import consumers, transform, walk
 from ..nodes import (
     KEY,
     NONE,
     ORDERINGS,
     PLACE,
+    Branches,
     Exchange,
     FlatMap,
     MapBatches,
@@ -32,11 +35,11 @@ from ..nodes import (
     Running,
     Sink,
     Source,
+    Stateful,
+    WindowAggregate,
     Windowed,
-    consumers,
-    transform,
-    walk,
 )
+from ..rebalance import Rebalance, Turns
 
 Order = frozenset[str] | None
 ALL: frozenset[str] = frozenset()  # all rows keep their order
@@ -110,6 +113,19 @@ def relax_exchanges(roots: Sequence[Node]) -> list[Node]:
     return transform(roots, change)
 
 
+def relax_windows(roots: Sequence[Node]) -> list[Node]:
+    """Windows whose results are sorted by key only where somebody can tell."""
+    needed = needed_orders(roots)
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if isinstance(node, WindowAggregate):
+            told = not keeps_order(node.key, needed[id(node)])  # a window has each key once
+            return replace(node, inputs=inputs, sorted=told)
+        return node.with_inputs(*inputs)
+
+    return transform(roots, change)
+
+
 def _both(needs: Sequence[Order]) -> Order:
     """What is enough for all."""
     some = [need for need in needs if need is not None]
@@ -121,7 +137,9 @@ def _needed_by(node: Node, needed: Order) -> Order:
     match node:
         case Sink():
             return needed
-        case Windowed():  # what it gives is sorted
+        case WindowAggregate() if _ignores_order(node):
+            return None
+        case Windowed():  # what it gives does not depend on that
             return frozenset(node.key)
         case Process() | Running():
             return _both([frozenset(node.key), needed])
@@ -135,9 +153,24 @@ def _needed_by(node: Node, needed: Order) -> Order:
             return frozenset(column.name for column in sources if isinstance(column, Column))
         case FlatMap():
             return needed & set(node.carry)
+        case Branches():
+            return _both([_needed_on(way, needed) for way in node.ways])
         case Columnwise():
             needed -= node.changed
     return needed.intersection(*(side.schema.names for side in node.inputs))
+
+
+def _needed_on(way: Sequence[Node], needed: Order) -> Order:
+    """What a branch needs of its input."""
+    for step in reversed(way):
+        needed = _needed_by(step, needed)
+    return needed
+
+
+def _ignores_order(node: WindowAggregate) -> bool:
+    return not node.window.rows and ignores_order(
+        tuple(aggregate for _, aggregate in node.aggregates), node.rows
+    )
 
 
 # ---- what Spark gives, from the sources to the sinks -----------------------------------------
@@ -159,14 +192,28 @@ def spark_orders(roots: Sequence[Node]) -> dict[str, Order]:
             case Source():
                 order, key = None if is_unordered(node.connector) else ALL, ALL
             case Exchange():
-                order, key = _over_shards(order, key), frozenset(node.key)
+                order = _over_shards(order, key)
+                key = None if isinstance(node, Turns) else frozenset(node.key)
             case Sink():
                 found[node.name] = _over_shards(order, key)
+            case WindowAggregate() if not node.sorted or node.window.rows:
+                order = frozenset(node.key)
             case Windowed():
                 order = ALL  # what it gives is sorted
             case _:
                 order, key = _renamed(node, order), _renamed(node, key)
         inside[id(node)], shards[id(node)] = order, key
+    return found
+
+
+def states_out_of_order(roots: Sequence[Node]) -> list[tuple[Node, Rebalance]]:
+    """Operators with state that need the order of rows behind a `rebalance`, which on Spark
+    nobody keeps."""
+    found: list[tuple[Node, Rebalance]] = []
+    for node in walk(roots):
+        if isinstance(node, Stateful) and _needed_by(node, None) is not None:
+            before = [each for each in walk([node]) if isinstance(each, Rebalance)]
+            found += [(node, each) for each in before[:1]]
     return found
 
 
@@ -183,6 +230,8 @@ def _renamed(node: Node, columns: Order) -> Order:
     """What columns are called behind an operator; None: one of them is there no more."""
     if not columns:
         return columns
+    if isinstance(node, Branches):
+        return _only({_renamed_on(way, columns) for way in node.ways})
     names: dict[str, str] = {name: name for name in node.schema.names}
     if isinstance(node, Project):
         names = {made.name: name for name, made in node.columns if isinstance(made, Column)}
@@ -192,6 +241,13 @@ def _renamed(node: Node, columns: Order) -> Order:
         kept = set(names) - node.changed if isinstance(node, Columnwise) else set()
         names = {name: name for name in kept}
     return frozenset(map(names.__getitem__, columns)) if columns <= names.keys() else None
+
+
+def _renamed_on(way: Sequence[Node], columns: Order) -> Order:
+    """What they are called behind a branch."""
+    for step in way:
+        columns = _renamed(step, columns)
+    return columns
 
 
 def said_order(order: Order) -> str:

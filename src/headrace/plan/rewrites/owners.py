@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..expressions import RowPlace
+from ..graph import consumers, transform, walk
 from ..nodes import (
     PLACE,
     Aside,
@@ -30,10 +31,7 @@ from ..nodes import (
     Stateful,
     TableJoin,
     Windowed,
-    consumers,
     extended,
-    transform,
-    walk,
 )
 from ..schema import Field, Schema
 from ..types import int64
@@ -43,11 +41,11 @@ from .orders import keeps_order, needed_orders
 PLACED = Field(PLACE, int64)
 
 
-def give_owners(roots: Sequence[Node], *, hybrid: bool = False, fuse: str = "auto") -> list[Node]:
+def give_owners(roots: Sequence[Node], *, parts: bool = False, fuse: str = "auto") -> list[Node]:
     """Exchanges whose rows are owned, and exchanges where rows of owners come together.
 
-    hybrid: key groups are shared by a hybrid queue, so rows always have places, and a stage is one
-    chain of operators if it can be (`StagePlan.is_hybrid`).
+    parts: key groups are shared by one queue, so rows always have places, and a stage is one chain
+    of operators if it can be (`StagePlan.has_parts`).
     """
     readers = consumers(roots)
     owned = {
@@ -69,13 +67,13 @@ def give_owners(roots: Sequence[Node], *, hybrid: bool = False, fuse: str = "aut
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
         follows = bool(inputs) and id(inputs[0]) in behind
         placed = bool(inputs) and PLACE in inputs[0].schema
-        if hybrid and follows and _begins_chain(node, readers, fuse):
+        if parts and follows and _begins_chain(node, readers, fuse):
             return node.with_inputs(*map(meet, inputs))
         match node:
             case Exchange() if id(node) in owned:
                 (reader,) = readers[id(node)]
                 if isinstance(reader, Process | Running):
-                    ordered = hybrid or not keeps_order(node.key, needed[id(reader)])
+                    ordered = parts or not keeps_order(node.key, needed[id(reader)])
                     if ordered and not placed:
                         inputs = (_numbered(inputs[0]),)
                     exchange = replace(node, inputs=inputs, schema=inputs[0].schema, owned=True)
@@ -85,7 +83,7 @@ def give_owners(roots: Sequence[Node], *, hybrid: bool = False, fuse: str = "aut
             case Windowed() if isinstance(inputs[0], Exchange) and inputs[0].owned:
                 made = node.with_inputs(*inputs)
                 name, order = f"{node.name}.gathered", (*node.window.order, *node.key)
-                mixed = keeps_order(node.key, needed[id(node)])
+                mixed = keeps_order(node.key, needed[id(node)]) or node.window.rows > 0
                 return _gathering(made, name, () if mixed else order)
             case Exchange() | Sink() if follows:
                 return node.with_inputs(*inputs)

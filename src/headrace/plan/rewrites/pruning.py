@@ -9,6 +9,7 @@ from ..by_column import Explode
 from ..dedup import DedupWithin
 from ..expression_types import can_fail
 from ..expressions import Expression, columns_of
+from ..graph import transform, walk
 from ..nodes import (
     DEAD_LETTER,
     PANE,
@@ -32,10 +33,9 @@ from ..nodes import (
     WindowAggregate,
     WindowJoin,
     extended,
-    transform,
     visible,
-    walk,
 )
+from ..rebalance import Rebalance
 from ..schema import Field, Schema
 from ..timed import TimedProcess
 from .carrying import only
@@ -71,7 +71,7 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 pane = Field(PANE, node.schema[PANE])
                 schema = extended(visible(inputs[0].schema), pane)
                 return replace(node, inputs=inputs, schema=schema)
-            case Filter() | Exchange():
+            case Filter() | Exchange() | Rebalance():
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
             case WindowJoin():
                 return _pruned_join(node, inputs, wanted)

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from ..expression_types import type_of
 from ..expressions import Column, Expression, substitute
-from ..nodes import TIME, Filter, Node, Project, Source, consumers, extended, transform, walk
+from ..graph import consumers, transform, walk
+from ..nodes import TIME, Filter, Node, Project, Source, extended
 from ..schema import Field
 from .carrying import carry, only
 

@@ -40,15 +40,41 @@ class Window(ABC):
     """
 
     uses_time: ClassVar[bool] = True  # else all rows lie in one window, until the sources end
-    columns: ClassVar[tuple[str, ...]] = (START,)  # which say of what window a result is
-    flags: ClassVar[tuple[str, ...]] = ()  # those of them that are truth values, not times
-    time: ClassVar[str | None] = START  # which of them is the event time of results
-    order: ClassVar[tuple[str, ...]] = (START,)  # in which windows are given out, before the key
     measures: ClassVar[tuple[tuple[str, str], ...]] = ()  # kept of rows' times: name and aggregate
+
+    @property
+    def rows(self) -> int:
+        """Rows of a key that give an early result; 0: there are none."""
+        return 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of a result that say of what window it is."""
+        return (START,)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Those of them that are truth values, not times."""
+        return ()
+
+    @property
+    def time(self) -> str | None:
+        """Which of them is the event time of results."""
+        return START
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns by which windows are given out, before the key."""
+        return (START,)
 
     @property
     def step(self) -> int:
         """From the end of a window to the end of the next one that shares a pane with it."""
+        return 0
+
+    @property
+    def delay(self) -> int:
+        """The same of the last window of a pane, where it is another one."""
         return 0
 
     @property
@@ -86,10 +112,18 @@ class Window(ABC):
         """When the last window of a pane ends."""
         return self.first_end(words, pane)
 
-    def repeats(self, end: str, pane: str) -> str | None:
+    def repeats(self, words: Words, end: str, pane: str) -> str | None:
         """Were the rows of a pane given out before the window that is given out at `end`? Then they
         only count for keys that have rows in another pane, too. None: never."""
         return None
+
+    def counts(self, words: Words, pane: str) -> str:
+        """Does every so many `rows` of a key in a pane give an early result?"""
+        return "True"
+
+    def results_with_row(self, words: Words, pane: str) -> dict[str, str]:
+        """The values of `columns` for such a result."""
+        return {}
 
     @abstractmethod
     def results(self, words: Words, end: str, measures: Mapping[str, str]) -> dict[str, str]:

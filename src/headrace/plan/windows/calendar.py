@@ -11,6 +11,7 @@ from ..types import DataType
 from .base import FARTHEST, START, Window, Words
 
 _LONGEST = {"microseconds": 1, "weeks": 7 * DAY, "months": 31 * DAY}  # of each unit
+_SHORTEST = _LONGEST | {"months": 28 * DAY}
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,12 @@ class Calendar(Window):
 
     def __str__(self) -> str:
         return f"tumbling({self.every}{f' in {self.zone}' if self.zone else ''})"
+
+    @property
+    def shortest(self) -> int:
+        """Units in the shortest window, but for the hours that a zone may take from it."""
+        unit, count = parse_every(self.every)
+        return count * _SHORTEST[unit]
 
     @property
     def farthest(self) -> int:

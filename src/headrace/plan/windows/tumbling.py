@@ -28,6 +28,11 @@ class Tumbling(Window):
         return f"tumbling({self.size}{f'+{self.offset}' if self.offset else ''})"
 
     @property
+    def shortest(self) -> int:
+        """Units in a window."""
+        return self.size
+
+    @property
     def cells(self) -> tuple[int, int]:
         """See Window."""
         return self.size, self.offset

@@ -32,6 +32,7 @@ from headrace.stage.blocks.arrow_text import (
     FeedColumn,
     FeedRecord,
     fill_column,
+    fill_validity,
     text_size,
     write_text,
 )
@@ -62,9 +63,10 @@ def fill_block(block_address, feed_address, offset, count, changed):
     if count > 0:
         for i in range(feed.count):
             column, target = feed.columns[i], block.columns[i]
-            plain = column.how == VALUES and target.valid == 0
-            if plain and changed != COPIES and changed != i:
+            if column.how == VALUES and changed != COPIES and changed != i:
                 target.data = column.source + offset * column.width
+                if target.valid != 0:
+                    fill_validity(column, target.valid, offset, count)
             else:
                 target.data = target.room
                 fill_column(column, target.data, target.valid, offset, count)

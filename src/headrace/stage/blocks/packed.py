@@ -106,9 +106,9 @@ def _packed_lists(values: Any) -> pa.Array:
 def _unpacked_lists(packed: Any, kind: Any) -> pa.Array:
     starts, _, data = _cells(packed)
     counts = np.zeros(len(packed), np.int64)
-    valid = _valid(packed)
-    counts[valid] = _numbers_at(data, starts[valid])
-    heads = np.where(valid, starts + _LENGTH.itemsize, 0)
+    filled = _lengths(packed) > 0  # an empty list may have no bytes
+    counts[filled] = _numbers_at(data, starts[filled])
+    heads = np.where(filled, starts + _LENGTH.itemsize, 0)
     lengths = _numbers_at(data, _spread(heads, counts, _LENGTH.itemsize))
     sizes = np.maximum(lengths, 0)
     bodies = heads + counts * _LENGTH.itemsize

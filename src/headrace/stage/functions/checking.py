@@ -12,7 +12,7 @@ import functools
 import hashlib
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -20,13 +20,13 @@ from numba import njit, types
 
 from headrace.plan.builtins import way_out
 from headrace.plan.errors import PipelineError
-from headrace.plan.functions import Function, StateSpec
+from headrace.plan.functions import Function, StateSpec, Wanted
 from headrace.plan.site import Site, code_site
 from headrace.plan.types import DataType
 from headrace.stage import cache
 from headrace.stage.functions.fingerprint import Freezer, fingerprint, plain
 from headrace.stage.functions.handlers import check_handlers
-from headrace.stage.functions.outputs import agreed_outputs, output_types
+from headrace.stage.functions.outputs import Found, agreed_outputs, output_types
 from headrace.stage.functions.refusals import (
     WAY_OUT,
     Refusal,
@@ -36,6 +36,8 @@ from headrace.stage.functions.refusals import (
 )
 from headrace.stage.functions.silent import assigned_variables, check_meaning, replaced_builtins
 from headrace.stage.functions.state import state_record
+from headrace.stage.item_types import ItemsType
+from headrace.stage.items import item_code
 from headrace.stage.memory.extensions import register_extensions
 from headrace.stage.memory.numba_internals import Dispatcher
 from headrace.stage.strings.text_types import blob_type, text_type
@@ -56,13 +58,14 @@ def check(
     state: StateSpec | None = None,
     declared: Sequence[DataType] | None = None,
     names: Sequence[str] | None = None,
+    asides: Mapping[str, Wanted] | None = None,
 ) -> Function:
     """The function as a plan knows it, or a PipelineError.
 
     inputs: the types of its arguments, without the state, which comes first where there is one.
     declared: the types of the results as the user wants them, where they are not to be inferred.
     names: the columns that the results are for; there must be as many results, where () asks for a
-    function that gives nothing.
+    function that gives nothing. asides: the other outputs that it may yield rows to.
 
     >>> from headrace.plan.types import int64
     >>> made = check(lambda x: (x, x / 2), [int64], operator="map", site=None, generator=False)
@@ -75,14 +78,16 @@ def check(
         parameters = _parameters(given, state is not None)
         _check_shape(given, parameters, inputs, generator, state is not None)
         _check_state(state, site)
-        _check_types(inputs, state, declared, code_site(given.__code__))
+        wanted = {"": Wanted(tuple(names or ()), declared), **(asides or {})}
+        kinds = [kind for each in wanted.values() for kind in each.declared or ()]
+        _check_types(inputs, state, kinds, code_site(given.__code__))
         for function in reachable(given):
             inspect_function(function, given)
             check_handlers(function)
         frozen = Freezer().function(given)
         digest = fingerprint(frozen)
         found = _inferred(digest, frozen, inputs, state, gives=names != ())
-        outputs = agreed_outputs(found, declared, names, code_site(given.__code__))
+        outputs = agreed_outputs(found, wanted, code_site(given.__code__))
     except Refusal as reason:
         what = f"{name} {reason.what}"
         raise PipelineError(what, operator=operator, site=reason.site, fix=reason.fix) from None
@@ -90,10 +95,11 @@ def check(
         name="lambda" if given.__name__ == "<lambda>" else given.__name__,
         fingerprint=digest,
         parameters=parameters[: len(inputs)],
-        outputs=outputs,
+        outputs=outputs.pop("", ()),
         is_generator=generator,
         inputs=tuple(inputs),
         state=state,
+        asides=tuple(outputs.items()),
         site=code_site(given.__code__),
         callable=frozen,
     )
@@ -139,6 +145,8 @@ def numba_type(kind: DataType) -> types.Type:
         return types.Optional(numba_type(kind.required))
     if kind.name == "bool":
         return types.boolean
+    if kind.item is not None:
+        return ItemsType(item_code(kind.item))
     if kind.is_view:
         return text_type if kind.name == "string" else blob_type
     return types.float64 if kind.is_float else types.int64
@@ -150,17 +158,18 @@ def _inferred(
     inputs: Sequence[DataType],
     state: StateSpec | None,
     gives: bool,
-) -> list[DataType | None]:
-    """The types of the results, from the cache or from Numba; None: always null."""
-    fields = [(field.name, repr(field.type)) for field in state.fields] if state else None
+) -> Found:
+    """The types of the results by output, from the cache or from Numba; None: always null."""
+    fields = state and ([(f.name, repr(f.type)) for f in state.fields], *state.limits)
     asked = repr((digest, [repr(kind) for kind in inputs], fields, *(() if gives else ("none",))))
-    key = "function_" + hashlib.sha256(asked.encode()).hexdigest()[:32]
+    key = "results_" + hashlib.sha256(asked.encode()).hexdigest()[:32]
     known = cache.read_json(key)
     if known is None:
         found = _ask_numba(digest, frozen, inputs, state, gives)
-        cache.write_json(key, [kind and [kind.name, kind.nullable] for kind in found])
+        told = {n: [k and [k.name, k.nullable] for k in kinds] for n, kinds in found.items()}
+        cache.write_json(key, told)
         return found
-    return [kind and DataType(*kind) for kind in known]
+    return {name: [k and DataType(*k) for k in kinds] for name, kinds in known.items()}
 
 
 def _ask_numba(
@@ -169,7 +178,7 @@ def _ask_numba(
     inputs: Sequence[DataType],
     state: StateSpec | None,
     gives: bool,
-) -> list[DataType | None]:
+) -> Found:
     arguments = [numba_type(kind) for kind in inputs]
     if state is not None:
         arguments.insert(0, state_record(state).numba_type)
@@ -193,7 +202,7 @@ def _ask_numba(
         return output_types(result, site)
     if not isinstance(result, types.NoneType):
         raise Refusal("returns a value, which nobody reads", site, "yield it, as a row")
-    return []
+    return {}
 
 
 def _check_types(
@@ -202,9 +211,10 @@ def _check_types(
     declared: Sequence[DataType] | None,
     site: Site,
 ) -> None:
-    """Functions know numbers, times and texts."""
-    kept = [field.type for field in state.fields] if state else []
-    for kind in (*inputs, *kept, *(declared or ())):
+    """Functions know numbers, times and texts, and are given lists of them."""
+    kept = [field.type for field in state.fields if field.type.item is None] if state else []
+    given = [kind for kind in inputs if kind.item is None or item_code(kind.item) < 0]
+    for kind in (*given, *kept, *(declared or ())):
         if kind.is_composite:
             what = f"has a value of type {kind}, and compiled functions have no such values"
             raise Refusal(what, site, f"{way_out(kind)}, or use map_batches")
@@ -217,7 +227,7 @@ def _check_state(state: StateSpec | None, site: Site) -> None:
             what = f"has a state with the field {field.name!r}, which cannot be used as `state.x`"
             raise Refusal(what, site, "use letters, digits and underscores, not at the front")
         if field.name == "heap" and any(other.type.is_view for other in fields):
-            what = "has a state with a field 'heap', a name that is needed to keep strings"
+            what = "has a state with a field 'heap', which is needed to keep strings and lists"
             raise Refusal(what, site, "choose another name")
 
 

@@ -129,7 +129,9 @@ def is_library(module: str) -> bool:
     root = module.partition(".")[0]
     if root in ("numpy", "numba", "llvmlite", "builtins"):
         return True
-    if module == "headrace.dates" or module.startswith("headrace.stage."):
+    if module in ("headrace", "headrace.dates") or module.startswith(
+        ("headrace.stage.", "headrace.node.")
+    ):
         return True
     if root not in sys.stdlib_module_names:
         return False

@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from numba import types
 
+from headrace.plan.functions import Wanted
 from headrace.plan.site import Site
 from headrace.plan.types import DataType, binary, bool_, float64, int64, optional, string
+from headrace.stage.aside_types import AsideType
+from headrace.stage.bounded_types import BoundedType
 from headrace.stage.functions.refusals import WAY_OUT, Refusal
+from headrace.stage.item_types import ItemsType
 from headrace.stage.strings import text_types as text
 
+Found = dict[str, list[DataType | None]]  # of each output: "", or the name of an aside
 
-def output_types(result: types.Type, site: Site) -> list[DataType | None]:
+
+def output_types(result: types.Type, site: Site) -> Found:
     """The columns that a result gives: several for a tuple; None stands for a result always None.
 
     >>> output_types(types.Tuple((types.int64, types.Optional(types.float64))), None)
-    [int64, optional(float64)]
+    {'': [int64, optional(float64)]}
     """
     verb = "yields" if isinstance(result, types.Generator) else "returns"
     if isinstance(result, types.Generator):
         result = result.yield_type
+    if isinstance(result, types.Optional) and isinstance(result.type, AsideType):
+        made = output_types(result.type, site)  # then it yields None, or a value that may be so
+        made[""] = [kind and optional(kind) for kind in made.get("", [None])]
+        return made
+    if isinstance(result, AsideType):
+        return {
+            name: [_column(kind, verb, site) for kind in kinds]
+            for name, kinds in result.outputs.items()
+        }
     if isinstance(result, types.BaseTuple):
         if not len(result):
             raise Refusal(f"{verb} an empty tuple", site, f"{verb[:-1]} at least one value")
         if len(result) == 1:
             raise Refusal(f"{verb} a tuple of one value", site, f"{verb[:-1]} the value itself")
-        return [_column(kind, verb, site) for kind in result.types]
+        return {"": [_column(kind, verb, site) for kind in result.types]}
     if isinstance(result, types.Optional) and isinstance(result.type, types.BaseTuple):
         fix = "give a tuple everywhere, or use flat_map to leave rows out"
         raise Refusal(f"{verb} sometimes a tuple and sometimes None", site, fix)
     if isinstance(result, types.NoneType):
         fix = f"{verb[:-1]} a value on every path"
         raise Refusal(f"{verb} nothing", site, fix)
-    return [_column(result, verb, site)]
+    return {"": [_column(result, verb, site)]}
 
 
 def _column(kind: types.Type, verb: str, site: Site) -> DataType | None:
@@ -64,7 +79,9 @@ def _wrong(kind: types.Type) -> tuple[str, str]:
         return "a complex number", "return its real and imaginary parts"
     if isinstance(kind, types.BaseTuple):
         return "a tuple inside a tuple", "return one flat tuple"
-    if isinstance(kind, types.List | types.ListType | types.Set | types.Array):
+    if isinstance(
+        kind, types.List | types.ListType | types.Set | types.Array | ItemsType | BoundedType
+    ):
         return (
             "a list, set or array",
             "return its values one by one, or use flat_map and yield them",
@@ -77,12 +94,26 @@ def _wrong(kind: types.Type) -> tuple[str, str]:
 
 
 def agreed_outputs(
+    found: Found, wanted: Mapping[str, Wanted], site: Site
+) -> dict[str, tuple[DataType, ...]]:
+    """What was found, as the user wants it."""
+    made = {}
+    for output, kinds in found.items():
+        if output not in wanted:
+            known = ", ".join(name for name in wanted if name) or "none"
+            fix = f"asides={{{output!r}: [...]}}; named are: {known}"
+            raise Refusal(f"yields to the aside {output!r}, which is not named", site, fix)
+        each = wanted[output]
+        made[output] = _agreed(kinds, each.declared, each.names or None, site)
+    return made
+
+
+def _agreed(
     found: Sequence[DataType | None],
     declared: Sequence[DataType] | None,
     names: Sequence[str] | None,
     site: Site,
 ) -> tuple[DataType, ...]:
-    """What was found, as the user wants it."""
     for wanted, said in ((names, "columns"), (declared, "declared types")):
         if wanted is not None and len(wanted) != len(found):
             plural = "" if len(found) == 1 else "s"

@@ -17,6 +17,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from headrace.plan.site import Site
 from headrace.stage.functions.fingerprint import instructions
 from headrace.stage.functions.handlers import caught_as
 from headrace.stage.functions.refusals import (
@@ -133,8 +134,21 @@ def assigned_variables(functions: Sequence[FunctionType]) -> Iterator[None]:
         assert isinstance(warning.message, Warning)
         site = find_site(warning.message, text, functions)
         if site is not None:  # else it is inside of Numba
-            what = f"uses {name.partition('.')[0]!r}, which may have no value there"
-            raise Refusal(what, site, f"give it a value on every path, {WAY_OUT}")
+            name = name.partition(".")[0]
+            what = f"uses {name!r}, which may have no value there"
+            where = _checked_by_python(name, site, functions) or site
+            raise Refusal(what, where, f"give it a value on every path, {WAY_OUT}")
+
+
+def _checked_by_python(name: str, near: Site, functions: Sequence[FunctionType]) -> Site | None:
+    """The first line, from one in the same function on, where Python looks whether a variable has a
+    value. Numba may name the loop before it; Python 3.11 looks everywhere, and does not say so."""
+    for step, code in (each for f in functions for each in instructions(f.__code__)):
+        line = step.positions.lineno if step.positions else None
+        if step.opname == "LOAD_FAST_CHECK" and step.argval == name and line is not None:
+            if code.co_firstlineno <= near.line <= line:
+                return line_site(code, line)
+    return None
 
 
 def check_meaning(dispatcher: Dispatcher) -> None:

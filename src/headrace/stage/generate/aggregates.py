@@ -74,13 +74,14 @@ class AggregateCode:
         updates: list[Update] = []
         for aggregate, kind, parts in zip(self.aggregates, self.kinds, self.fields, strict=True):
             given = None if aggregate.operand is None else scope.value(aggregate.operand)
-            time = None if aggregate.time is None else scope.value(aggregate.time)
+            by = None if aggregate.by is None else scope.value(aggregate.by)
             kept = _fields(parts, entry)
-            there = [each.valid for each in (given, time) if each is not None and each.valid]
+            asked = (by,) if kind.keeps_nulls else (given, by)
+            there = [each.valid for each in asked if each is not None and each.valid]
             valid = " and ".join(there) or None
 
-            def add(kind=kind, kept=kept, given=given, time=time) -> Changes:
-                return kind.add(kept, given, time, self._code(scope.writer))
+            def add(kind=kind, kept=kept, given=given, by=by) -> Changes:
+                return kind.add(kept, given, by, self._code(scope.writer))
 
             updates.extend(_computed(scope.writer, kept, add, valid))
         _store(scope.writer, updates, room)
@@ -145,6 +146,11 @@ class _Code:
     def hash(self, given: Held) -> str:
         """The hash of a value that is not null."""
         return self.let(hash_code([Value(given.type.required, given.words)]))
+
+    def heap(self) -> str:
+        """The name of a heap for the bytes of results."""
+        self.resources.creates_text = True
+        return "heap"
 
 
 def _fields(parts: Sequence[Accumulator], entry: str) -> dict[str, Value]:

@@ -12,10 +12,11 @@ from functools import partial
 
 from headrace.plan.dedup import DedupWithin
 from headrace.plan.expression_types import can_fail, type_of
-from headrace.plan.expressions import Column, Expression, columns_of, substitute
+from headrace.plan.expressions import Column, Expression, KeyHash, columns_of, substitute
 from headrace.plan.nodes import (
     KEY_HASH,
     AsOfJoin,
+    Branches,
     Filter,
     Node,
     OnTime,
@@ -32,6 +33,7 @@ from headrace.plan.timed import TimedProcess
 from headrace.plan.windows.base import MergingWindow
 
 from .aggregates import AggregateCode
+from .branching import branching_loop
 from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
 from .expressions import Resources
@@ -40,12 +42,14 @@ from .joining import enter_row, joined_text, unsorted_rows
 from .layouts import records_layout, state_layout, table_layout, window_layout
 from .moving import compact_text
 from .near import forget_text, skip_repeated
+from .ordering import order_text
 from .running import update_running
 from .steps import apply_steps, is_true, match_number
-from .stores import find_text, insert_text, match_text, order_text, record_text
+from .stores import find_text, insert_text, match_text, record_text
 from .timers import enter_timed_row, timers_text
 from .values import hash_code
 from .versions import enter_side, versions_text
+from .wide import Group, column_groups, group_text
 from .windowing import update_window
 from .writer import Writer
 
@@ -55,7 +59,7 @@ def kernel_text(chain: Chain) -> KernelText:
     context = Context(chain)
     made, writer = context.made, context.writer
     front, rest = _split_front(chain)
-    early = _early_key(chain, rest)
+    early = _early_hash(chain, rest)
     parts = _stores(chain, made)
     match = _early_join(chain, rest)
     context.early_join = None if match is None else match[0]
@@ -67,10 +71,12 @@ def kernel_text(chain: Chain) -> KernelText:
     _selection(context, front, match)
     if early is not None:
         _hash_pass(context, early)
+    groups = column_groups(context, rest)
+    parts += [group_text(context, rest, group) for group in groups]
     if chain.emitter is not None:
         emitter_loop(context, rest)
     else:
-        _plain_loop(context, rest)
+        _plain_loop(context, rest, groups)
     body = context.finished()
     parts.append(f"@compiled\ndef rows(task_address):\n{context.bindings()}{body}")
     if chain.emitter is not None:
@@ -289,17 +295,17 @@ def _guess_matches(context: Context, node: TableJoin, key: Expression, row: str)
         writer.line(f"misses += 1 if {number} < 0 else 0")
 
 
-def _early_key(chain: Chain, rest: Sequence[Node]) -> list[Expression] | None:
-    """The key over the input's columns, where hashes can be made before the row loop.
+def _early_hash(chain: Chain, rest: Sequence[Node]) -> Expression | None:
+    """The hash of the key over the input's columns, where it can be made before the row loop.
 
     Then the records of the rows ahead are prefetched, which hides most cache misses.
     """
     made: dict[str, Expression] = {name: Column(name) for name in chain.input.names}
     for node in rest:
         if isinstance(node, Stateful):
-            keys = [made[name] for name in node.key]
-            safe = not any(can_fail(key, chain.input) for key in keys)
-            return keys if keys and safe else None
+            key = KeyHash(tuple(made[name] for name in node.key))
+            hashed = made.get(KEY_HASH, key)  # of rows that carry it already
+            return hashed if node.key and not can_fail(hashed, chain.input) else None
         if isinstance(node, Project):
             made = {name: substitute(e, made) for name, e in node.columns}
         elif not isinstance(node, OnTime):
@@ -307,22 +313,22 @@ def _early_key(chain: Chain, rest: Sequence[Node]) -> list[Expression] | None:
     return None
 
 
-def _hash_pass(context: Context, keys: list[Expression]) -> None:
+def _hash_pass(context: Context, hashed: Expression) -> None:
     """All hashes are made when the rows come, and kept for the calls that go on with them."""
     writer = context.writer
     with writer.block("if position == 0 and task.suspended == RUNNING:"):
         with writer.block("for place in range(selected):"):
             context.begin_row()
             writer.line(f"row = {context.row_of('place')}")
-            scope = context.input_scope()
-            sent = KEY_HASH in context.chain.input.names  # behind an exchange by this key
-            made = scope.column(KEY_HASH).word if sent else hash_code(list(map(scope.value, keys)))
-            writer.line(f"hashes[place] = {made}")
+            writer.line(f"hashes[place] = {context.input_scope().value(hashed).word}")
 
 
-def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:
-    """Chains that give at most one row for a row."""
+def _plain_loop(context: Context, nodes: Sequence[Node], groups: Sequence[Group]) -> None:
+    """Chains that give at most one row for a row. groups: columns that other functions write."""
     writer, chain = context.writer, context.chain
+    if isinstance(chain.last, Branches):
+        branching_loop(context, nodes)
+        return
     bounds = ["selected - position"]
     if context.has_output:
         bounds.append("room - written")
@@ -332,10 +338,16 @@ def _plain_loop(context: Context, nodes: Sequence[Node]) -> None:
     # as many rows as surely fit: no test inside the loop (variable batching, Enjima 3.1.2)
     writer.line(f"taken = {taken}")
     with writer.block("while taken > 0:"):
+        for group in groups:
+            if group.is_safe:
+                writer.line(group.call("position", "taken"))
         with writer.block("for place in range(position, position + taken):"):
             context.begin_row()
             writer.line(f"row = {context.row_of('place')}")
             context.note_row("place")
+            for group in groups:
+                if not group.is_safe:
+                    writer.line(group.call("place", "1"))
             _plain_row(context, nodes)
         writer.line("position += taken")
         writer.line(f"taken = {taken}")

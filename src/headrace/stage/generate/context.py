@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +12,7 @@ from headrace.plan.dedup import DedupWithin
 from headrace.plan.functions import StateSpec
 from headrace.plan.fusion import node_can_fail, numbers_rows
 from headrace.plan.nodes import (
+    KEY_HASH,
     WATERMARK,
     FlatMap,
     Node,
@@ -110,6 +111,11 @@ class Chain:
         return not any(part.type.is_view for each in parts for part in each)
 
     @property
+    def gives_early_rows(self) -> bool:
+        """Does a row of a window give an early result now and then?"""
+        return self.windowed is not None and self.windowed.window.rows > 0
+
+    @property
     def emitter(self) -> FlatMap | None:
         """The function that yields rows, if any."""
         return next((node for node in self.nodes if isinstance(node, FlatMap)), None)
@@ -167,6 +173,10 @@ class Context:
         self.writer = Writer()
         self.early_join: TableJoin | None = None  # whose matches are found before the row loop
         self.tests_lateness = False
+        # Columns of the output that are written elsewhere, and those of projections that are
+        # computed there, whether they can fail or not; see wide.py.
+        self.apart: frozenset[str] = frozenset()
+        self.computed_apart: dict[Node, frozenset[str]] = {}
         self._input = Layout.of(chain.input)
         self._inputs: dict[int, None] = {}  # columns of the input that are read
         self._fails = chain.can_fail()
@@ -174,8 +184,9 @@ class Context:
     @property
     def has_output(self) -> bool:
         """Does `rows` write to the main output? A window writes there only when it fires, unless
-        rows are given as partial results of their own."""
-        return self.chain.windowed is None or self.chain.gives_single_rows
+        rows are given as partial results of their own, or give early ones."""
+        chain = self.chain
+        return chain.windowed is None or chain.gives_single_rows or chain.gives_early_rows
 
     # ---- rows in -----------------------------------------------------------------------------
 
@@ -229,17 +240,23 @@ class Context:
     # ---- rows out ----------------------------------------------------------------------------
 
     def write(self, scope: Scope) -> None:
-        """Store the row; its watermark only where there is one (`marks`)."""
+        """Store the row."""
+        self.write_columns(scope)
+        self.leave_if_full("out", self.chain.last.schema)
+
+    def write_columns(self, scope: Scope) -> None:
+        """Its columns; its watermark only where there is one (`marks`)."""
         schema, columns = self.chain.last.schema, self.chain.input.names
         self.made.copies_watermarks = WATERMARK in schema.names and WATERMARK in columns
         for name in schema.names:
+            if name in self.apart:
+                continue
             seldom = name == WATERMARK and self.made.copies_watermarks
             with scope.branch("if marks:") if seldom else nullcontext():
                 write_column(self.writer, "out", "written", schema, name, scope.column(name))
         self.writer.line("written += 1")
         if self.chain.numbers_rows:
             self.writer.line("place_number += 1")
-        self.leave_if_full("out", schema)
 
     def write_late(self, scope: Scope, schema: Schema) -> None:
         """Store a late row."""
@@ -288,14 +305,19 @@ class Context:
             writer.line(f"prefetch_slot({p}_index, {p}_mask, {far})")
             writer.line(f"prefetch_entry({located(layout)}, {half}, {size_name(layout)})")
 
+    def key_hash(self, scope: Scope, keys: list[Value]) -> str:
+        """Code of the hash of a row's key; the row may carry it."""
+        if self.made.uses_hashes:
+            return "hashes[place]"
+        return scope.column(KEY_HASH).word if KEY_HASH in scope.schema else hash_code(keys)
+
     def find_or_insert(
         self, scope: Scope, key: Sequence[str], layout: StoreLayout
     ) -> tuple[str, str]:
         """(number, record) of a row's key in `store`."""
         writer, p = self.writer, layout.prefix
         keys = [scope.column(name) for name in key]
-        key_hash = "hashes[place]" if self.made.uses_hashes else hash_code(keys)
-        arguments = ", ".join([writer.let(key_hash, "h"), *call_arguments(keys)])
+        arguments = ", ".join([writer.let(self.key_hash(scope, keys), "h"), *call_arguments(keys)])
         number = writer.let(f"{p}_probe({located(layout)}, {arguments})", "m")
         with writer.block(f"if {number} < 0:"):
             writer.line(f"{number} = {p}_enter(store, {arguments})")
@@ -332,7 +354,7 @@ class Context:
         head.line("first = task.first")
         bind_columns(head, "in", "block", self._input, self._inputs, first="first")
         if self.has_output:
-            bind_output(head, "out", MAIN, "written", "room", chain.last.schema)
+            bind_output(head, "out", MAIN, "written", "room", chain.last.schema, self.apart)
             if self.made.copies_watermarks:
                 column = chain.last.schema.names.index(WATERMARK)
                 head.line(f"marks = copies_watermarks(block, task.last, out, {column})")
@@ -403,16 +425,23 @@ def bind_columns(
 
 
 def bind_output(
-    head: Writer, prefix: str, output: int, written: str, room: str, schema: Schema
+    head: Writer,
+    prefix: str,
+    output: int,
+    written: str,
+    room: str,
+    schema: Schema,
+    apart: Container[str] = (),
 ) -> None:
-    """Names for the block of an output, its columns, and how full it is."""
+    """Names for the block of an output, its columns but some, and how full it is."""
     layout = Layout.of(schema)
     head.line(f"{prefix} = BlockRecord(task.outputs[{output}])")
     head.line(f"{written} = {prefix}.rows")
     head.line(f"{room} = {prefix}.capacity")
     if layout.has_views:
         head.line(f"{prefix}_heap = Heap({prefix}.heap)")
-    bind_columns(head, prefix, prefix, layout, range(len(layout.columns)))
+    own = [k for k, name in enumerate(schema.names) if name not in apart]
+    bind_columns(head, prefix, prefix, layout, own)
 
 
 def write_row(
@@ -427,7 +456,7 @@ def write_column(
     writer: Writer, prefix: str, row: str, schema: Schema, name: str, value: Value
 ) -> None:
     """Store a column of a row in an output block; the bytes of a long string go to its heap."""
-    k = schema.names.index(name)
+    k = schema.index(name)
     column = Layout.of(schema).columns[k]
     valid = f"{prefix}_{k}_valid[{row}]" if column.type.nullable else None
     if column.kind == "view":

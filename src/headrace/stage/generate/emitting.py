@@ -14,6 +14,7 @@ from headrace.plan.nodes import FlatMap, Node, Process
 
 from .context import Context, stop_when_full, write_row
 from .expressions import Scope
+from .given import given_columns
 from .layouts import state_layout
 from .steps import apply_steps
 from .stores import StoreLayout, both_words, local_entry
@@ -92,11 +93,7 @@ def _results(context: Context, scope: Scope, emitter: FlatMap) -> Scope:
     columns: dict[str, Value | Callable[[], Value]] = {
         name: partial(scope.column, name) for name in emitter.carry
     }
-    outputs = emitter.function.outputs
-    names = [name for name in emitter.schema.names if name not in emitter.carry]
-    for k, (name, kind) in enumerate(zip(names, outputs, strict=True)):
-        code = f"result[{k}]" if len(outputs) > 1 else "only(result)"
-        columns[name] = scope.result(code, kind)
+    columns |= given_columns(scope, emitter, emitter.function, "result")
     return Scope(context.writer, emitter.schema, columns, context.made.resources, scope)
 
 
@@ -147,7 +144,8 @@ def frame_text(context: Context) -> str:
     """frame(task): the bytes that the generator of the chain needs when it is suspended."""
     emitter = context.chain.emitter
     assert emitter is not None
-    arguments = [argument(nothing(kind)) for kind in emitter.function.inputs]
+    heap = "Heap(Task(task_address).heap)"
+    arguments = [argument(nothing(kind), heap) for kind in emitter.function.inputs]
     if isinstance(emitter, Process):
         arguments.insert(0, "State(Task(task_address).scratch)")
     name = context.made.resources.function(emitter.function)

@@ -142,9 +142,12 @@ class Scope:
                 return self._builtin(expression)
             case Call():
                 return self._call(expression)
-            case KeyHash(operands):
-                keys = [self.value(operand) for operand in operands]
-                return Value(int64, (self.writer.let(hash_code(keys)),))
+            case KeyHash(operands, part, parts):
+                made = hash_code([self.value(operand) for operand in operands])
+                if part is not None:
+                    group = f"group_of_part({self.value(part).word}, {parts})"
+                    made = f"in_group({made}, {group})"
+                return Value(int64, (self.writer.let(made),))
             case RowPlace():
                 return Value(int64, ("place_number",))
         raise TypeError(f"no code for {expression!r}")
@@ -421,6 +424,7 @@ class Resources:
 
     def function(self, function: Function) -> str:
         """The global name of a user function."""
+        self.creates_text |= any(kind.item is not None for kind in function.inputs)
         return self.functions.setdefault(function, f"user_{len(self.functions)}")
 
     def literal(self, literal: Literal) -> tuple[str, str]:

@@ -8,7 +8,7 @@ their ends, as far as the watermark goes, or go over into the pane behind.
 from __future__ import annotations
 
 from headrace.plan.accumulators import Accumulator
-from headrace.plan.nodes import PANE, WATERMARK, Windowed
+from headrace.plan.nodes import KEY_HASH, PANE, WATERMARK, WindowAggregate, Windowed
 from headrace.plan.types import int64
 from headrace.plan.windows.base import MergingWindow
 
@@ -54,6 +54,8 @@ class Advance:
             head.line("may_have_watermarks(out)")
         if self.resources.literals:
             head.line("literals = views(task.literals)")
+        if self.resources.creates_text:
+            head.line("heap = Heap(task.heap)")
         return head.text()
 
     # ---- three ways to give out --------------------------------------------------------------
@@ -68,6 +70,7 @@ class Advance:
                 writer.line(f"entry = {self.entry('store', 'task.place')}")
                 values = self.keys("entry")
                 values[PANE] = Value(int64, ("store.window",))
+                values[KEY_HASH] = Value(int64, ("entry.hash",))
                 for part in self.code.parts:
                     values[part.column] = self.layout.value(part.field, "entry")
                 self.write(values)
@@ -77,7 +80,8 @@ class Advance:
         self.return_("CONSUMED")
 
     def windows(self) -> None:
-        """Window after window, each with its records by key."""
+        """Window after window, each with its records by key, or (where nobody can tell) as they
+        lie."""
         writer = self.writer
         with writer.block("while task.due_count > 0:"):
             writer.line("store = Store(i64s(task.due)[0])")
@@ -85,11 +89,18 @@ class Advance:
             again = self._skip_what_was_given()
             with writer.block("if task.due_count > 1:"):
                 self._bring_together()
-            self.sort("store")
-            writer.line("pairs = i64s(task.order)")
-            with writer.block("while task.place < task.sorted:"):
+            assert isinstance(self.node, WindowAggregate)
+            count = "store.count"
+            if self.node.sorted:
+                self.sort("store")
+                writer.line("pairs = i64s(task.order)")
+                count = "task.sorted"
+            with writer.block(f"while task.place < {count}:"):
                 self.leave_if_full()
-                self.sorted_entry()
+                if self.node.sorted:
+                    self.sorted_entry()
+                else:
+                    writer.line(f"entry = {self.entry('store', 'task.place')}")
                 if again:
                     self._skip_if_known()
                 self.write(self._results("entry", "end"))
@@ -144,6 +155,8 @@ class Advance:
         made = node.window.results(self.words, end, self._measures(entry))
         values |= {name: Value(node.schema[name], (word,)) for name, word in made.items()}
         values[WATERMARK] = Value(int64, (f"{end} - 1",))
+        if any(kind.writes_bytes for kind in self.code.kinds):
+            self.writer.line("empty_heap(heap)")
         return values | self.code.results(self.writer, entry)
 
     def write(self, values: dict[str, Value]) -> None:
@@ -208,11 +221,12 @@ class Advance:
         """Where a window is given out again, only the keys of its last pane count; is there such a
         kind of window? Panes are in order, and the last one is new, if any is."""
         writer = self.writer
-        again = self.node.window.repeats("end", "store.window")
+        window, words = self.node.window, self.words
+        again = window.repeats(words, "end", "store.window")
         if again is None:
             return False
         writer.line("latest = Store(i64s(task.due)[task.due_count - 1])")
-        with writer.block(f"if {self.node.window.repeats('end', 'latest.window')}:"):
+        with writer.block(f"if {window.repeats(words, 'end', 'latest.window')}:"):
             writer.line("next_window(task)")
             writer.line("continue")
         writer.line(f"again = {again}")

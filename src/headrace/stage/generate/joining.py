@@ -1,10 +1,14 @@
 """Joins of two streams: rows of both sides are kept by key, and paired when their window is over.
 
-A record is a row (`waiting`). Rows of a key and side are numbered from 0 on, and the first one says
-how many there are: so all of them are found one after the other, without lists.
+A record is a row (`waiting`). Rows of a key are numbered from 0 on, and the first one says how many
+there are: so all of them are found one after the other, without lists. On the left nobody looks for
+a key, unless that side may be missing: rows there are numbered as they come, with no place in the
+index.
 """
 
 from __future__ import annotations
+
+from contextlib import nullcontext
 
 from headrace.plan.nodes import PANE, SIDE, SIDE_TIME, WATERMARK, WindowJoin
 from headrace.plan.types import int64
@@ -13,7 +17,7 @@ from headrace.plan.windows.interval import Interval
 from .context import Context
 from .expressions import Resources, Scope
 from .firing import NUMBER
-from .layouts import AT, COLUMN, PARTNERS, window_layout
+from .layouts import AT, PARTNERS, column_fields, window_layout
 from .stores import entry_code
 from .values import nothing
 from .waiting import EnteringRow, Rows
@@ -25,20 +29,27 @@ def enter_row(context: Context, scope: Scope, node: WindowJoin) -> None:
     """Keep a row in its pane, behind those of its key and side."""
     writer, layout = context.writer, window_layout(node)
     open_pane(context, node, scope.column(PANE).word)
-    columns = (*node.left, *node.right)
+    columns = column_fields(node)
     row = EnteringRow(context, scope, node, columns, scope.column(SIDE), scope.column(SIDE_TIME))
-    row.prefetch()
-    first = writer.let(row.found("window_find", "0"), "m")
-    writer.line("partners = 0")
-    with writer.block(f"if {first} >= 0:"):
-        writer.line(f"partners = {entry_code(layout, 'store', first)}.{PARTNERS}")
-    entry = row.keep("partners")
-    with writer.block(f"if {first} >= 0:"):
-        head = writer.let(entry_code(layout, "store", first), "e")
-        writer.line(f"{head}.{PARTNERS} = partners + 1")
-        context.note_change(head, first)
+    code = row.found("window_insert", "number")
+    if node.how != "full":
+        code = f"{code} if {row.side} else {row.found('window_append', 'number')}"
+    writer.line("leader, number = -1, store.numbered")
+    with nullcontext() if node.how == "full" else writer.block(f"if {row.side}:"):
+        row.prefetch()
+        writer.line("number = 0")
+        writer.line(f"leader = {row.found('window_find', '0')}")
+        with writer.block("if leader >= 0:"):
+            writer.line(f"number = {entry_code(layout, 'store', 'leader')}.{PARTNERS}")
+    entry = row.keep(code)
+    with writer.block("if leader >= 0:"):
+        head = writer.let(entry_code(layout, "store", "leader"), "e")
+        writer.line(f"{head}.{PARTNERS} = number + 1")
+        context.note_change(head, "leader")
     with writer.block("else:"):
         writer.line(f"{entry}.{PARTNERS} = 1")
+        if node.how != "full":
+            writer.line(f"store.numbered += 0 if {row.side} else 1")
 
 
 def unsorted_rows(node: WindowJoin) -> str:
@@ -143,12 +154,13 @@ class Pairs(Rows):
         made = node.window.results(self.words, "end", {})
         values |= {name: Value(node.schema[name], (word,)) for name, word in made.items()}
         values[WATERMARK] = Value(int64, ("end - 1",))
-        for k, name in enumerate((*node.left, *node.right)):
-            entry = left if name in node.left else right
-            kind = node.schema[name]
-            if not entry:
-                values[name] = nothing(kind)
-            else:
-                kept = self.layout.value(f"{COLUMN}{k}", entry)
-                values[name] = Value(kind, kept.words, kept.valid if kind.nullable else None)
+        for field, names in column_fields(node).items():
+            for name in names:
+                entry = left if name in node.left else right
+                kind = node.schema[name]
+                if not entry:
+                    values[name] = nothing(kind)
+                else:
+                    kept = self.layout.value(field, entry)
+                    values[name] = Value(kind, kept.words, kept.valid if kind.nullable else None)
         return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.plan.accumulators import accumulators
 from headrace.plan.dedup import DedupWithin
 from headrace.plan.nodes import (
+    AsOfJoin,
     Process,
     Running,
     Stateful,
@@ -14,6 +15,7 @@ from headrace.plan.nodes import (
 )
 from headrace.plan.timed import TimedProcess
 from headrace.plan.types import DataType, bool_, int64
+from headrace.plan.windows.interval import Interval
 
 from .stores import StoreLayout
 
@@ -46,11 +48,24 @@ def window_layout(node: Windowed | Running) -> StoreLayout:
 
 def _join_layout(node: WindowJoin, keys: tuple[DataType, ...]) -> StoreLayout:
     """The rows of a pane: the key, the side and which of its rows it is; how many there are (in
-    the first one), the time, and the columns of both sides."""
-    names = (*node.left, *node.right)
-    columns = tuple((f"{COLUMN}{k}", node.rows[name]) for k, name in enumerate(names))
-    values = ((PARTNERS, int64), (AT, int64), *columns)
-    return StoreLayout("window", (*keys, bool_, int64), values, spread=2)
+    the first one), or the time, where anybody asks; and the columns."""
+    columns = {field: node.rows[names[0]] for field, names in column_fields(node).items()}
+    waits, is_near = isinstance(node, AsOfJoin), isinstance(node.window, Interval)
+    values = [(PARTNERS, int64)] * (not waits) + [(AT, int64)] * (waits or is_near)
+    return StoreLayout("window", (*keys, bool_, int64), (*values, *columns.items()), spread=2)
+
+
+def column_fields(node: WindowJoin) -> dict[str, list[str]]:
+    """The columns of a join by the field that they lie in. A row has those of its side alone: one
+    on the left and one on the right share a field where they have the same type."""
+    made = {f"{COLUMN}{k}": [name] for k, name in enumerate(node.left)}
+    free = list(made.items())
+    for name in node.right:
+        like = (pair for pair in free if node.rows[pair[1][0]] == node.rows[name])
+        field, names = shared = next(like, (f"{COLUMN}{len(made)}", []))
+        made[field] = [*names, name]
+        free = [pair for pair in free if pair is not shared]
+    return made
 
 
 def _timed_layout(node: TimedProcess, keys: tuple[DataType, ...]) -> StoreLayout:

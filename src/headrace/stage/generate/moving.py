@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from headrace.plan.types import DataType
+from headrace.plan.types import DataType, uint8
 
 from ..blocks.layout import KIND_OF_TYPE
 from .stores import StoreLayout, assign, call_arguments, entry_code, keep
 from .writer import Value, Writer
 
 
-def load_text(layout: StoreLayout) -> str:
+def load_text(layout: StoreLayout, grouped: bool) -> str:
     """load(store, block, row, replace): rows of a block, key columns first, become records.
 
     Gives the row at which memory is needed, the number of rows when all are done, or -1 where the
-    key of row `store.repeated` was there already and may not be replaced.
+    key of row `store.repeated` was there already and may not be replaced. grouped: the column
+    behind all others is the key group of a row.
     """
     writer = Writer()
     with writer.block("while row < block.rows:"):
         keys = [_column_value(writer, k, kind) for k, kind in enumerate(layout.keys)]
-        arguments = ", ".join(
-            ["store", writer.let(layout.hash_code(keys), "h"), *call_arguments(keys)]
-        )
+        hashed = layout.hash_code(keys)
+        if grouped:
+            hashed = f"in_group({hashed}, int(groups[row]))"
+        arguments = ", ".join(["store", writer.let(hashed, "h"), *call_arguments(keys)])
         writer.line(f"number = {layout.prefix}_find({arguments})")
         with writer.block("if number >= 0 and not replace:"):
             writer.line("store.repeated = row")
@@ -40,14 +42,18 @@ def load_text(layout: StoreLayout) -> str:
         writer.line(f"fields = {layout.values_of('entry')}")
         for (name, _), value in zip(layout.values, values, strict=True):
             keep(writer, value, layout.value(name, "fields"))
+        if layout.spread:
+            writer.line(f"store.numbered = max(store.numbered, {keys[-1].word} + 1)")
         writer.line("row += 1")
     writer.line("return row")
+    place = f"block.columns[{len(_kinds(layout))}].data"
+    groups = f"    groups = {KIND_OF_TYPE[uint8.name]}s({place})\n" if grouped else ""
     return f"""
 
 @compiled
 def load(store_address, block_address, row, replace):
     store, block = Store(store_address), BlockRecord(block_address)
-{_bind_block(layout)}{writer.text()}"""
+{_bind_block(layout)}{groups}{writer.text()}"""
 
 
 def save_text(layout: StoreLayout) -> str:

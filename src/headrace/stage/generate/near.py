@@ -13,7 +13,6 @@ from .expressions import Scope
 from .formulas import Formulas
 from .layouts import AT, window_layout
 from .stores import call_arguments, entry_code
-from .values import hash_code
 from .windowing import ask_for_pane
 from .writer import Value
 
@@ -43,7 +42,7 @@ def _remember(context: Context, scope: Scope, node: DedupWithin, time: str) -> N
             writer.line("task.late += 1")
             writer.line("continue")
     keys = [scope.column(name) for name in node.key]
-    key_hash = writer.let("hashes[place]" if context.made.uses_hashes else hash_code(keys), "h")
+    key_hash = writer.let(context.key_hash(scope, keys), "h")
     arguments = ", ".join([key_hash, *call_arguments(keys)])
     for other in (pane, *window.beside(pane)):
         writer.line(f"pane = find_pane(panes, {other})")

@@ -62,8 +62,9 @@ def _lines(writer: Writer, text: str) -> None:
 def _project(context: Context, scope: Scope, node: Project) -> Scope:
     """What can fail is computed here, as the user wrote it; the rest where it is needed."""
     columns: dict[str, Value | Callable[[], Value]] = {}
+    apart = context.computed_apart.get(node, ())
     for name, expression in node.columns:
-        if scope.can_fail(expression):
+        if scope.can_fail(expression) and name not in apart:
             columns[name] = scope.value(expression)
         else:
             columns[name] = partial(scope.value, expression)

@@ -1,4 +1,4 @@
-"""The text of what depends on a store's layout: its record, find, insert and order."""
+"""The text of what depends on a store's layout: its record, find and insert."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headrace.plan.types import DataType
 
 from ..blocks.layout import KIND_OF_TYPE
+from ..memory.kinds import KINDS
 from .values import hash_code, zero
 from .writer import Value, Writer
 
@@ -128,17 +129,21 @@ def _same(left: Value, right: Value) -> str:
 def record_text(layout: StoreLayout) -> str:
     """The record class of a layout."""
     values = [f for name, kind in layout.values for f in fields_of(name, kind)]
-    fields = [("hash", "i64"), ("epoch", "i64"), *layout.key_fields()]
-    text = ""
+    fields, text = [("hash", "i64"), ("epoch", "i64"), *layout.key_fields()], ""
     if layout.in_state:
         if layout.keeps_text_values:  # as functions.state_record lays it out
             values.insert(0, ("heap", "i64"))
         text = f"StateFields = make_record('StateFields', {values!r})\n"
-        listed = f"[*{fields!r}, ('state', State)]"
+        listed = f"[*{_packed(fields)!r}, ('state', State)]"
     else:
-        listed = repr(fields + values)
+        listed = repr(_packed(fields + values))
     text += f"{layout.entry} = make_record({layout.entry!r}, {listed})\n"
     return f"{text}{size_name(layout)} = {layout.entry}.size\n"
+
+
+def _packed(fields: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Fields in an order in which no bytes lie between them: wide ones first."""
+    return sorted(fields, key=lambda field: -KINDS[field[1]].size)
 
 
 def size_name(layout: StoreLayout) -> str:
@@ -223,6 +228,7 @@ def {layout.prefix}_match(index, mask, keys, key_hash, key_0):
 def insert_text(layout: StoreLayout, initial: dict[str, tuple[str, ...]]) -> str:
     """insert(store, hash, key...): the number of a new record, or -1 where memory is needed.
     enter(store, hash, key...): the same for a key that was not found in the new index.
+    append(store, hash, key...): the same for a record that nobody looks for.
 
     `initial` gives the first words of value fields, the others start as zero; a user state starts
     as the record at `store.initial`.
@@ -230,18 +236,14 @@ def insert_text(layout: StoreLayout, initial: dict[str, tuple[str, ...]]) -> str
     writer = Writer()
     arguments = "".join(f", {name}" for name in layout.arguments())
     texts = [key for key in layout.key_values() if key.type.is_view]
-    full = "is_full(store)"
+    lacks = ""
     if texts:
         bytes_ = " + ".join(f"kept_bytes({key.words[0]})" for key in texts)
-        full += f" or lacks_bytes(store, {bytes_})"
-    with writer.block(f"if {full}:"):
-        writer.line("return -1")
-    writer.line("number = add_number(store, key_hash)")
+        lacks = f" or lacks_bytes(store, {bytes_})"
+        writer.line("heap = Heap(store.heap)")
     writer.line(f"entry = {entry_code(layout, 'store', 'number')}")
     writer.line("entry.hash = key_hash")
     writer.line("entry.epoch = 0")
-    if texts:
-        writer.line("heap = Heap(store.heap)")
     for given, kept in zip(layout.key_values(), layout.key_values("entry"), strict=True):
         keep(writer, given, kept)
     for name, kind in layout.values if not layout.in_state else ():
@@ -254,8 +256,22 @@ def insert_text(layout: StoreLayout, initial: dict[str, tuple[str, ...]]) -> str
     return f"""
 
 @compiled
-def {p}_insert(store, key_hash{arguments}):
+def {p}_begin(store, number, key_hash{arguments}):
 {writer.text()}
+
+@compiled
+def {p}_insert(store, key_hash{arguments}):
+    if is_full(store){lacks}:
+        return -1
+    return {p}_begin(store, add_number(store, key_hash), key_hash{arguments})
+
+
+@compiled
+def {p}_append(store, key_hash{arguments}):
+    if lacks_records(store){lacks}:
+        return -1
+    return {p}_begin(store, take_number(store), key_hash{arguments})
+
 
 @compiled
 def {p}_enter(store, key_hash{arguments}):
@@ -296,124 +312,3 @@ def both_words(writer: Writer, pairs: Sequence[tuple[Value, Value]]) -> list[str
                 writer.line(f"{new.words[0]} = 0")
                 writer.line(f"{new.words[1]} = 0")
     return [", ".join(new.words + kept.words) for new, kept in pairs]
-
-
-def order_text(layout: StoreLayout, leading: str = "", left_out: str = "False") -> str:
-    """order(a, b) -> -1, 0, 1 of two records by key, and prefix(record), which agrees with it;
-    sort(store, task) puts the records of a store into order.
-
-    leading: a value that comes before the key. left_out: which records `a` are not wanted.
-    """
-    p = layout.prefix
-    first = [layout.value(leading, "a")] if leading else []
-    keys = [*first, *layout.key_values("a")]
-    others = [*([layout.value(leading, "b")] if leading else []), *layout.key_values("b")]
-    prefix = "0"
-    if keys:
-        prefix = _order_word(keys[0])
-        if keys[0].valid is not None:
-            prefix = f"max({prefix}, LOWEST + 1) if {keys[0].valid} else LOWEST"
-    return f"""{compare_text(f"{p}_order", keys, others)}
-
-@compiled
-def {p}_prefix(a):
-    return {prefix}
-
-
-@compiled
-def {p}_before(store, pairs, i, j):
-    if pairs[2 * i] != pairs[2 * j]:
-        return pairs[2 * i] < pairs[2 * j]
-    a = {entry_code(layout, "store", "pairs[2 * i + 1]")}
-    b = {entry_code(layout, "store", "pairs[2 * j + 1]")}
-    return {p}_order(a, b) <= 0
-
-
-@compiled
-def {p}_sort(store, task):
-    address, count = task.order, 0
-    pairs = i64s(address)
-    for number in range(store.count):
-        a = {entry_code(layout, "store", "number")}
-        if {left_out}:
-            continue
-        pairs[2 * count] = {p}_prefix(a)
-        pairs[2 * count + 1] = number
-        count += 1
-    here = sort_by_prefix(address, count, address + 4 * task.order_room * WORD_BYTES)
-    there = count - here
-    start = 0
-    while start < count:  # records with the same prefix are compared in full
-        end = start + 1
-        while end < count and pairs[2 * (here + end)] == pairs[2 * (here + start)]:
-            end += 1
-        if end - start > 1:
-            {p}_merge(store, address, here + start, there + start, end - start)
-        start = end
-    task.ordered, task.sorted = here, count
-
-
-@compiled
-def {p}_merge(store, address, first, second, count):
-    # merge sort of the pairs at `first`, with room for as many at `second`; they end at `first`
-    pairs = i64s(address)
-    here, there = first, second
-    width = 1
-    while width < count:
-        start = 0
-        while start < count:
-            middle, end = min(start + width, count), min(start + 2 * width, count)
-            left, right = start, middle
-            for at in range(start, end):
-                one, other = here + left, here + right
-                if right >= end or (left < middle and {p}_before(store, pairs, one, other)):
-                    taken = left
-                    left += 1
-                else:
-                    taken = right
-                    right += 1
-                pairs[2 * (there + at)] = pairs[2 * (here + taken)]
-                pairs[2 * (there + at) + 1] = pairs[2 * (here + taken) + 1]
-            start = end
-        here, there = there, here
-        width *= 2
-    if here != first:
-        copy_pairs(address, here, first, count)
-"""
-
-
-def compare_text(name: str, keys: list[Value], others: list[Value]) -> str:
-    """name(a, b) -> -1, 0, 1 of two records by parts of a key."""
-    writer = Writer()
-    for left, right in zip(keys, others, strict=True):
-        _compare_keys(writer, left, right)
-    writer.line("return 0")
-    return f"""
-
-@compiled
-def {name}(a, b):
-{writer.text()}"""
-
-
-def _order_word(key: Value) -> str:
-    if key.type.is_view:
-        return f"order_prefix({', '.join(key.words)})"
-    if key.type.is_float:
-        return f"float_order({key.word})"
-    return f"int({key.word})" if key.type.name == "bool" else key.word
-
-
-def _compare_keys(writer: Writer, left: Value, right: Value) -> None:
-    """Return -1 or 1 where two parts of a key differ; null comes first."""
-    if left.valid is not None:
-        with writer.block(f"if {left.valid} != {right.valid}:"):
-            writer.line(f"return 1 if {left.valid} else -1")
-    if left.type.is_view:
-        code = f"compare_words({', '.join(left.words + right.words)})"
-        name = writer.let(code, "c")
-        with writer.block(f"if {name} != 0:"):
-            writer.line(f"return {name}")
-        return
-    a, b = writer.let(_order_word(left)), writer.let(_order_word(right))
-    with writer.block(f"if {a} != {b}:"):
-        writer.line(f"return -1 if {a} < {b} else 1")

@@ -20,6 +20,7 @@ from headrace.plan.windows.waiting import Waiting
 
 from .context import Context
 from .expressions import Resources, Scope
+from .given import given_columns
 from .layouts import AT, COLUMN, FIELD, WAKES
 from .stores import assign, both_words, fields_of, value_of
 from .values import argument, nothing
@@ -32,7 +33,8 @@ ROW = Value(bool_, ("False",))  # the side of rows; timers and states are on the
 def enter_timed_row(context: Context, scope: Scope, node: TimedProcess) -> None:
     """Keep a row until its time has come."""
     time = Value(int64, scope.column(node.at).words)
-    enter_waiting_row(context, EnteringRow(context, scope, node, node.kept, ROW, time))
+    columns = {f"{COLUMN}{k}": [name] for k, name in enumerate(node.kept)}
+    enter_waiting_row(context, EnteringRow(context, scope, node, columns, ROW, time))
 
 
 def timers_text(node: TimedProcess, resources: Resources) -> str:
@@ -56,13 +58,8 @@ class _Timed(Rows):
         self._ttl, self._size = node.window.kept, node.window.size
         self._fields = node.state.fields
         self._texts = [k for k, field in enumerate(self._fields) if field.type.is_view]
-        if self._texts or any(node.schema[name].is_view for name in node.outputs):
+        if self._texts or any(field.type.is_view for each in node.outputs for field in each.fields):
             resources.creates_text = True
-
-    def head(self) -> str:
-        """See Advance."""
-        made = super().head()
-        return f"{made}    heap = Heap(task.heap)\n" if self.resources.creates_text else made
 
     def fields_text(self) -> str:
         """The record of a user's state, with strings as words."""
@@ -229,11 +226,7 @@ class _Timed(Rows):
             values |= {n: Value(node.schema[n], (word,)) for n, word in made.items()}
             values[WATERMARK] = Value(int64, ("time",))
             scope = Scope(writer, node.schema, {}, self.resources)
-            for k, (output, kind) in enumerate(zip(node.outputs, function.outputs, strict=True)):
-                several = len(function.outputs) > 1
-                code = f"{result}[{k}]" if several else f"only({result})"
-                values[output] = scope.result(code, kind)
-            self.write(values)
+            self.write(values | given_columns(scope, node, function, result))
             with writer.block("if written == room:"):
                 if fresh:
                     writer.line(f"suspend({generator}, task.frame)")
@@ -332,10 +325,7 @@ class _Timed(Rows):
         if texts:
             with writer.block(f"if lacks_bytes(takes, {bytes_of(texts)}):"):
                 self._stop_before_commit("takes")
-        writer.line("free = takes.count")
-        with writer.block(f"while {self.found('takes', 'True', 'free')} >= 0:"):
-            writer.line("free += 1")
-        writer.line(f"made = {self.found('takes', 'True', 'free', 'window_insert')}")
+        writer.line(f"made = {self.found('takes', 'True', 'takes.count', 'window_append')}")
         with writer.block("if made < 0:"):
             self._stop_before_commit("takes")
         writer.line(f"timer = {self.entry('takes', 'made')}")

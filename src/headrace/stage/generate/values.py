@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.plan.types import DataType, int64
+from headrace.stage.items import item_code
 
 from .writer import Value
 
@@ -80,12 +81,15 @@ def narrowed(word: str, kind: DataType) -> str:
     return word if (low, high) == int64.integer_range else f"narrow({word}, {low}, {high})"
 
 
-def argument(value: Value) -> str:
-    """A value as a user function takes it."""
+def argument(value: Value, heap: str = "heap") -> str:
+    """A value as a user function takes it; the heap is for lists, whose bytes have an address."""
     made = value.words[0]
     if value.type.name == "uint64":
         made = f"to_signed({made})"
-    if value.type.is_view:
+    if value.type.item is not None:
+        address = f"list_address({', '.join(value.words)}, {heap})"
+        made = f"items({address}, {item_code(value.type.item)})"
+    elif value.type.is_view:
         made = f"{'text' if value.type.name == 'string' else 'blob'}({', '.join(value.words)})"
     return made if value.valid is None else f"maybe({value.valid}, {made})"
 

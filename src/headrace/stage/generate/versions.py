@@ -12,15 +12,15 @@ from headrace.plan.windows.asof import AsOf
 from .context import Context
 from .expressions import Resources, Scope
 from .joining import Pairs
-from .layouts import AT, COLUMN
+from .layouts import AT, column_fields
 from .stores import assign, keep
 from .waiting import EnteringRow, bytes_of, enter_waiting_row
 
 
 def enter_side(context: Context, scope: Scope, node: AsOfJoin) -> None:
     """Keep a row of one side until its time has come."""
-    columns = (*node.left, *node.right)
-    row = EnteringRow(context, scope, node, columns, scope.column(SIDE), scope.column(SIDE_TIME))
+    columns, side, time = column_fields(node), scope.column(SIDE), scope.column(SIDE_TIME)
+    row = EnteringRow(context, scope, node, columns, side, time)
     enter_waiting_row(context, row)
 
 
@@ -70,7 +70,7 @@ class _Versions(Pairs):
             writer.line("task.needs_window = 1")
             self.return_("NEED_MEMORY")
         writer.line("versions = Store(kept)")
-        fields = [f"{COLUMN}{len(node.left) + k}" for k in range(len(node.right))]
+        fields = [f for f, names in column_fields(node).items() if names[-1] in node.right]
         values = [self.layout.value(field, "entry") for field in fields]
         texts = [value for value in (*self.keys_of("entry"), *values) if value.type.is_view]
         if texts:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.plan.nodes import PANE, WindowAggregate, Windowed
+from headrace.plan.nodes import COUNTED, KEY_HASH, PANE, WATERMARK, WindowAggregate, Windowed
+from headrace.plan.types import int64
 
 from .aggregates import AggregateCode
 from .context import Context, write_row
@@ -36,6 +37,24 @@ def update_window(context: Context, scope: Scope, node: WindowAggregate) -> None
     else:
         code.update(scope, entry, room)
     context.note_change(entry, number)
+    if context.chain.gives_early_rows:
+        _give_early(context, node, pane, entry)
+
+
+def _give_early(context: Context, node: WindowAggregate, pane: str, entry: str) -> None:
+    """Every so many rows of a key, what its record has by now."""
+    writer, resources, window = context.writer, context.made.resources, node.window
+    code, words = AggregateCode(node.aggregates, node.rows, resources), Formulas(resources)
+    counted = code.field_of(COUNTED, "count", entry).word
+    with writer.block(f"if {counted} % {window.rows} == 0 and {window.counts(words, pane)}:"):
+        values = dict(zip(node.key, window_layout(node).key_values(entry), strict=True))
+        made = window.results_with_row(words, pane)
+        values |= {name: Value(node.schema[name], (word,)) for name, word in made.items()}
+        values[WATERMARK] = Value(int64, (f"{window.first_end(words, pane)} - 1",))
+        values |= code.results(writer, entry)
+        write_row(writer, "out", "written", node.schema, values.__getitem__)
+        writer.line("written += 1")
+        context.leave_if_full("out", node.schema)
 
 
 def open_pane(context: Context, node: Windowed, pane: str) -> None:
@@ -76,6 +95,8 @@ def _give_single_row(context: Context, scope: Scope, node: WindowAggregate) -> N
         assign(writer, layout.value(part.field, "single"), Value(part.type, words, "False"))
     code.update(scope, "single", lambda count: None)
     values = {name: scope.column(name) for name in (*node.key, PANE)}
+    hashed = context.key_hash(scope, [values[name] for name in node.key])
+    values[KEY_HASH] = Value(int64, (hashed,))
     values |= {part.column: layout.value(part.field, "single") for part in code.parts}
     write_row(writer, "out", "written", node.schema, values.__getitem__)
     writer.line("written += 1")

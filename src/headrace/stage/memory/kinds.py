@@ -38,6 +38,10 @@ class Kind:
     def read(self, address: int, order: str = "plain") -> Any:
         raise NotImplementedError
 
+    def read_field(self, record_address: int, address: int) -> Any:
+        """Read a field; some kinds need the record that it belongs to."""
+        return self.read(address)
+
     def write(self, address: int, value: Any, order: str = "plain") -> None:
         raise TypeError(f"a field of kind {self.tag[0]} cannot be assigned")
 
@@ -171,6 +175,6 @@ class optional(Kind):
 
 
 def holds_text(kind: Kind) -> bool:
-    """Is it text or bytes, which need a heap?"""
+    """Is it text, bytes or a list, which need a heap?"""
     inner = kind.inner if isinstance(kind, optional) else kind
-    return inner.tag[0] in ("text", "blob")
+    return inner.tag[0] in ("text", "blob", "list")

@@ -16,8 +16,10 @@ from numba.core.compiler_machinery import PassManager
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, NumbaWarning, TypingError, UnsupportedBytecodeError
 from numba.core.imputils import (
+    RefType,
     impl_ret_borrowed,
     impl_ret_new_ref,
+    iternext_impl,
     lower_builtin,
     lower_cast,
     lower_getattr_generic,
@@ -33,7 +35,12 @@ from numba.core.typed_passes import (
     PreLowerStripPhis,
 )
 from numba.core.typing.context import BaseContext
-from numba.core.typing.templates import AttributeTemplate, signature
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer_global,
+    signature,
+)
 from numba.core.untyped_passes import (
     FixupArgs,
     GenericRewrites,
@@ -49,13 +56,13 @@ from numba.cpython.unicode import (
 )
 
 __all__ = [
-    "AttributeTemplate", "BaseContext", "CPUCodeLibrary", "CompileResult",
+    "AbstractTemplate", "AttributeTemplate", "BaseContext", "CPUCodeLibrary", "CompileResult",
     "CompileResultCacheImpl", "CompilerBase", "Conversion", "DefaultPassBuilder", "Dispatcher",
     "FixupArgs", "FunctionCache", "GenericRewrites", "IRLegalization", "IRProcessing",
     "InlineOverloads", "JITCodeLibrary", "NativeLowering", "NoPythonBackend",
     "NopythonTypeInference", "NumbaError", "NumbaWarning", "PassManager", "PreLowerStripPhis",
-    "ReconstructSSA", "TranslateByteCode", "TypingError", "UnsupportedBytecodeError",
+    "ReconstructSSA", "RefType", "TranslateByteCode", "TypingError", "UnsupportedBytecodeError",
     "_codepoint_to_kind", "_empty_string", "_get_code_point", "_set_code_point", "cgutils",
-    "config", "impl_ret_borrowed", "impl_ret_new_ref", "ir", "lower_builtin", "lower_cast",
-    "lower_getattr_generic", "lower_setattr_generic", "signature",
+    "config", "impl_ret_borrowed", "impl_ret_new_ref", "ir", "iternext_impl", "infer_global",
+    "lower_builtin", "lower_cast", "lower_getattr_generic", "lower_setattr_generic", "signature",
 ]  # fmt: skip

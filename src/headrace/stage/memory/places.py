@@ -85,7 +85,10 @@ class Field:
         self.offset, self.kind = offset, kind
 
     def __get__(self, instance: Record | None, owner: type) -> Any:
-        return self if instance is None else self.kind.read(instance._address + self.offset)
+        if instance is None:
+            return self
+        address = instance._address
+        return self.kind.read_field(address, address + self.offset)
 
     def __set__(self, instance: Record, value: Any) -> None:
         address = instance._address

@@ -24,6 +24,9 @@ from headrace.stage.memory.numba_internals import (
 from headrace.stage.memory.places import Record, Shape, array, classes
 from headrace.stage.memory.record_types import Address, meaning
 
+WORD_BYTES = WORD.width // 8
+COPIED_BY_WORDS = 64  # bytes of a record, at most
+
 # ---- fields --------------------------------------------------------------------------------
 
 
@@ -43,7 +46,8 @@ def _getattr(context, b, typ, base, name):
     found = typ.find(name)
     if found is None:
         return b.ptrtoint(base, WORD)
-    return meaning(found[0]).load(context, b, found[0], typ.pointer(context, b, base, name))
+    pointer = typ.pointer(context, b, base, name)
+    return meaning(found[0]).load_field(context, b, found[0], pointer, owner=base)
 
 
 @lower_setattr_generic(Address)
@@ -186,5 +190,14 @@ def register_copy(function: Callable) -> None:
 
     @lower_builtin(function, Address, Address)
     def lower_copy(context, b, sig, args):
-        cgutils.raw_memcpy(b, args[0], args[1], WORD(sig.args[0].stride), 1)
+        size = sig.args[0].stride
+        if size % WORD_BYTES or size > COPIED_BY_WORDS:
+            cgutils.raw_memcpy(b, args[0], args[1], WORD(size), 1)
+            return context.get_dummy_value()
+        target, source = (b.bitcast(address, WORD.as_pointer()) for address in args)
+        for at in range(size // WORD_BYTES):
+            # Unordered, so that LLVM does not make one wide load of several: a load waits for the
+            # stores before it where it is wider than they are, and fields were just written.
+            place, to = (b.gep(each, [WORD(at)], source_etype=WORD) for each in (source, target))
+            b.store(b.load_atomic(place, "unordered", WORD_BYTES), to)
         return context.get_dummy_value()

@@ -91,6 +91,10 @@ class Meaning:
     def load(self, context, b, tag, pointer):
         raise NotImplementedError
 
+    def load_field(self, context, b, tag, pointer, owner):
+        """`owner` points to the record whose field this is."""
+        return self.load(context, b, tag, pointer)
+
     def store(self, context, b, tag, pointer, value, given, owner):
         """`owner` points to the record whose field this is."""
         raise NotImplementedError

@@ -7,5 +7,6 @@ from .dedicated import Dedicated
 from .free_list import FreeList
 from .manual import Manual
 from .priority import PriorityQueue
+from .steered import Steered
 
-__all__ = ["Manual", "Dedicated", "FreeList", "PriorityQueue", "Assigned"]
+__all__ = ["Manual", "Dedicated", "FreeList", "PriorityQueue", "Assigned", "Steered"]
