@@ -135,6 +135,19 @@ def test_lists_of_numbers(kind):
     assert check(outputs)
 
 
+def longer(s, xs):
+    return s + " and more of it, a long one", -1 if xs is None else len(xs)
+
+
+def test_a_null_list_has_no_items_of_the_row_before():
+    """The memory of short lists was that of texts before."""
+    lists = pa.array([[1, 2, 3], None, [], None, [7], None], pa.list_(pa.int64()))
+    rows = hr.read.memory(pa.table({"s": ["a" * 24] * 6, "xs": lists}))
+    made = rows.map(longer, output=["t", "n"]).write.collect()
+    hr.run(made, engine="thread", compiled=False)
+    assert made.result()["n"].to_pylist() == [3, -1, 0, -1, 1, -1]
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize("capacity", [1, 64])
 def test_compiled_lists(capacity):

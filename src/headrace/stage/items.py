@@ -38,11 +38,13 @@ def item_code(kind: DataType) -> int:
 
 @compiled
 def list_address(head, tail, heap):
-    """Where the bytes of a list lie; those of a short one are put into a heap."""
+    """Where the bytes of a list lie; those of a short one are put into a heap. A null has none:
+    it gets those of an empty list, since interpreted kernels look at the items in any case."""
     count = byte_length(head)
     if count > SHORT:
         return tail
     address = take(heap, SHORT)
+    i32s(address)[0] = 0
     write_words(head, tail, address)
     return address
 

@@ -60,12 +60,12 @@ def new_window_store(panes):
 
 @compiled
 def lay_out_panes(panes, slots):
-    """A directory of so many slots, with the windows that are open. The one before stays, which the
-    host may look at: all of them together are as large as the last one."""
-    before, count, due, ends = panes.directory, panes.mask + 1, panes.due, panes.ends
-    panes.directory = take_memory(panes.account, slots * SLOT_BYTES, 1)
-    panes.due = take_memory(panes.account, slots * SLOT_BYTES, 0)
-    panes.ends = take_memory(panes.account, slots * SLOT_BYTES, 0)
+    """A directory of so many slots, with the windows that are open, and what goes with it, in one
+    piece. The one before stays, which the host may look at: all of them together are as large as
+    the last one."""
+    before, count, size = panes.directory, panes.mask + 1, slots * SLOT_BYTES
+    panes.directory = take_memory(panes.account, 3 * size, 1)
+    panes.due, panes.ends = panes.directory + size, panes.directory + 2 * size
     panes.mask, panes.count, panes.listed, panes.next_end = slots - 1, 0, 0, LAST
     if before != 0:
         old = i64s(before)
@@ -73,8 +73,6 @@ def lay_out_panes(panes, slots):
             if old[at] != 0:
                 enter_pane(panes, old[at])
     Piece(panes.directory - PIECE).next = before
-    give_memory(panes.account, due)
-    give_memory(panes.account, ends)
 
 
 @compiled
@@ -174,8 +172,6 @@ def free_panes(panes):
         address = panes.directory
         panes.directory = Piece(address - PIECE).next
         give_memory(panes.account, address)
-    give_memory(panes.account, panes.due)
-    give_memory(panes.account, panes.ends)
     give_memory(panes.account, panes.queue)
     panes.due, panes.ends, panes.listed, panes.count, panes.gathered = 0, 0, 0, 0, 0
     panes.queue, panes.queue_room = 0, 0
@@ -213,7 +209,8 @@ def make_room(task_address):
         store.sequence_room, task.needs_sequence = store.count, 0
     elif task.needs_order != 0:
         records = max(FIRST_ORDER, 2 * task.needs_order)
-        give_memory(0, task.order)
+        before, task.order, task.order_room = task.order, 0, 0  # where the system gives no more
+        give_memory(0, before)
         words = 4 * records + COUNTERS  # two halves of (prefix, number), and what sorting needs
         task.order = take_memory(0, words * SLOT_BYTES, 0)
         task.order_room, task.needs_order = records, 0
