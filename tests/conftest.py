@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests import counts
+from tests import counts, crashes
 
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine
 settings.register_profile("ci", patient, derandomize=True, max_examples=40)
@@ -52,6 +52,22 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    """Let each process of a run note where it crashes; behind pytest, which does it, too."""
+    given = getattr(config, "workerinput", None)
+    if given is None:
+        config.crashes = crashes.new_folder()
+    else:
+        config.noted = crashes.note_in(given[crashes.FOLDER], given["workerid"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """A process of a run is about to start."""
+    node.workerinput[crashes.FOLDER] = node.config.crashes
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Let each report carry what its test has counted: reports come from all workers."""
@@ -61,8 +77,13 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-def pytest_terminal_summary(terminalreporter):
-    """Say how many random examples there were."""
+def pytest_terminal_summary(terminalreporter, config):
+    """Say how many random examples there were, and where processes crashed."""
+    noted = list(crashes.summary(config.crashes))
+    if noted:
+        terminalreporter.write_sep("-", "crashes")
+    for line in noted:
+        terminalreporter.write_line(line)
     reports = [report for many in terminalreporter.stats.values() for report in many]
     found = [each for report in reports for each in getattr(report, "user_properties", ())]
     lines = counts.summary(found)

@@ -15,6 +15,7 @@ import ast
 import gc
 import linecache
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache
 from operator import length_hint
@@ -77,9 +78,10 @@ class Script:
         return found
 
     def _run(self, path: tuple) -> Node:
+        before, system = access.current, futex.current
         recorder = _Recorder(path)
-        before, access.current = access.current, recorder
-        system, futex.current = futex.current, recorder
+        access.current = _OnThisThread(recorder, before)
+        futex.current = _OnThisThread(recorder, system)
         outcome, problem = None, ""
         collects = gc.isenabled()
         gc.disable()  # what others threw away may reach for memory when it is freed
@@ -101,6 +103,17 @@ class Script:
             node = self.nodes[key] = Node(path, recorder.operation, recorder.where)
             node.outcome, node.problem = outcome, problem
         return self.nodes[key]
+
+
+class _OnThisThread:
+    """A stand-in for all of Python that only the thread that made it meets: threads that others
+    have left behind go on as before."""
+
+    def __init__(self, mine: Any, before: Any) -> None:
+        self._mine, self._before, self._me = mine, before, threading.get_ident()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mine if threading.get_ident() == self._me else self._before, name)
 
 
 class _Stopped(BaseException):
