@@ -148,10 +148,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "dates":  # needs what compiled code needs
+    if name in ("dates", "wrapping"):  # they need what compiled code needs
         from importlib import import_module
 
-        return import_module(".dates", __name__)
+        return import_module(f".{name}", __name__)
     from .habits import PACKAGE, unknown
 
     raise unknown("headrace", name, PACKAGE, __all__)

@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import Any
 
 COMPILED = ("headrace.stage", "headrace.node")  # the packages with compiled functions,
-COMPILED_MODULES = ("headrace.dates",)  # and modules outside of them
+COMPILED_MODULES = ("headrace.dates", "headrace.wrapping")  # and modules outside of them
 # Packages that machine code depends on, and the files in which they say their release.
 RELEASES = (("numba", "_version.py"), ("llvmlite", "_version.py"), ("numpy", "version.py"))
 _PREFIX = "headrace_cached_"  # of the names in sys.modules

@@ -38,7 +38,8 @@ def explain_failure(kernel: Any, error: Exception) -> None:
     row = kernel.failed_row()
     single = one_row(kernel.block, row)
     real = _run_again(kernel, single) if kernel.is_compiled else error
-    _raise_explained(real or error, _culprit(kernel, single, real or error), _shown(single))
+    culprit = _culprit(kernel, single, real or error, compiled=kernel.is_compiled and real is None)
+    _raise_explained(real or error, culprit, _shown(single))
 
 
 def _raise_explained(error: Exception, node: Node, values: str, what: str = "row") -> NoReturn:
@@ -122,13 +123,14 @@ def _run_again(
     return None
 
 
-def _culprit(kernel: Any, single: Block, error: Exception) -> Node:
-    """The operator of a chain that fails on a row: the last one of the shortest part that does."""
+def _culprit(kernel: Any, single: Block, error: Exception, compiled: bool = False) -> Node:
+    """The operator of a chain that fails on a row: the last one of the shortest part that does.
+    compiled: only compiled code fails on it."""
     nodes = kernel.chain.nodes
     suspects = [k for k, node in enumerate(nodes) if node_can_fail(node)] or [len(nodes) - 1]
 
     def fails(place: int) -> bool:
-        found = _run_again(kernel, single, suspects[place] + 1)
+        found = _run_again(kernel, single, suspects[place] + 1, compiled)
         return type(found) is type(error) and str(found) == str(error)
 
     # The last one is left if no other fails: only it may depend on what was there before.

@@ -36,6 +36,7 @@ from headrace.stage.functions.refusals import (
 )
 from headrace.stage.functions.silent import assigned_variables, check_meaning, replaced_builtins
 from headrace.stage.functions.state import state_record
+from headrace.stage.functions.whole import CheckedCompiler
 from headrace.stage.item_types import ItemsType
 from headrace.stage.items import item_code
 from headrace.stage.memory.extensions import register_extensions
@@ -43,7 +44,7 @@ from headrace.stage.memory.numba_internals import Dispatcher
 from headrace.stage.strings.text_types import blob_type, text_type
 
 register_extensions()  # users' functions may use all that Numba has been taught
-_compile = njit(nogil=True, boundscheck=True, error_model="python")
+_compile = njit(nogil=True, boundscheck=True, error_model="python", pipeline_class=CheckedCompiler)
 _dispatchers: dict[str, tuple[Dispatcher, list[Dispatcher]]] = {}  # by fingerprint; all it calls
 _compiling = threading.RLock()
 

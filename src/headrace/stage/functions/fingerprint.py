@@ -20,12 +20,14 @@ from typing import Any
 import numpy as np
 from numba import types as numba_types
 
+from headrace.stage.cache import COMPILED_MODULES
 from headrace.stage.memory.numba_internals import Dispatcher
 from headrace.stage.memory.records import RecordClass
 
 _GLOBAL_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _ATTRIBUTE_LOADS = ("LOAD_ATTR", "LOAD_METHOD")
 _SCALARS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+_FOR_FUNCTIONS = ("headrace", *COMPILED_MODULES)
 _MISSING = object()
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
@@ -129,9 +131,7 @@ def is_library(module: str) -> bool:
     root = module.partition(".")[0]
     if root in ("numpy", "numba", "llvmlite", "builtins"):
         return True
-    if module in ("headrace", "headrace.dates") or module.startswith(
-        ("headrace.stage.", "headrace.node.")
-    ):
+    if module in _FOR_FUNCTIONS or module.startswith(("headrace.stage.", "headrace.node.")):
         return True
     if root not in sys.stdlib_module_names:
         return False

@@ -1,7 +1,5 @@
-"""What Numba compiles to something else than Python means, without a word: refused here.
-
-Integers are 64 bits wide in compiled code; that is documented and not looked for.
-"""
+"""What Numba compiles to something else than Python means, without a word: refused here, or put
+right. Whole numbers of more than 64 bits raise: see `whole`."""
 
 from __future__ import annotations
 
@@ -27,12 +25,13 @@ from headrace.stage.functions.refusals import (
     line_site,
     without_colours,
 )
+from headrace.stage.functions.whole import checked_abs, checked_pow
 from headrace.stage.memory.arithmetic import float_to_int
 from headrace.stage.memory.numba_internals import Dispatcher, NumbaWarning, ir
 from headrace.stage.strings.text_numbers import float_of_str, float_of_words, int_of_str
 from headrace.stage.strings.text_types import TextType
 
-_POWERS = (operator.pow, operator.ipow, pow)
+_POWERS = (operator.pow, operator.ipow, pow, checked_pow)
 _HAVE_TEXT = (
     types.Integer,
     types.Float,
@@ -85,7 +84,13 @@ def _overload_round(x, digits=None):
 
 
 # Builtins that give any number for what Python refuses (the int of a NaN), and better ones.
-_REPLACED = {"int": _checked_int, "float": _checked_float, "round": _checked_round}
+_REPLACED = {
+    "abs": checked_abs,
+    "float": _checked_float,
+    "int": _checked_int,
+    "pow": checked_pow,
+    "round": _checked_round,
+}
 for _name, _function in _REPLACED.items():
     _function.__name__ = _name
 
@@ -93,7 +98,7 @@ for _name, _function in _REPLACED.items():
 def replaced_builtins(function: FunctionType) -> dict[str, Any]:
     """What to put in place of the builtins that a function uses.
 
-    >>> sorted(replaced_builtins(lambda x: int(x) + abs(x)))
+    >>> sorted(replaced_builtins(lambda x: int(x) + min(x, 3)))
     ['int']
     """
     loads = [i for i, _ in instructions(function.__code__) if i.opname == "LOAD_GLOBAL"]

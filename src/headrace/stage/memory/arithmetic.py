@@ -17,6 +17,7 @@ from headrace.stage.memory.instructions import WORD, intrinsic, register_instruc
 from headrace.stage.memory.records import compiled
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
+WORD_BITS = 64
 TWO_63 = float(2**63)
 
 INTEGER_OVERFLOW = "the result does not fit in int64"
@@ -151,6 +152,32 @@ def remainder(a, b):
     if b == 0:
         raise ZeroDivisionError(DIVISION_BY_ZERO)
     return a % b
+
+
+@compiled
+def left_shift(a, bits):
+    """a << bits of integers; OverflowError if it is no int64.
+
+    >>> left_shift(-3, 2), left_shift(0, 100)
+    (-12, 0)
+    """
+    if bits < 0:
+        raise ValueError("negative shift count")
+    bits = min(bits, WORD_BITS)
+    half = bits // 2  # a power of two that is an int64
+    return multiply(multiply(a, 1 << half), 1 << (bits - half))
+
+
+@compiled
+def right_shift(a, bits):
+    """a >> bits of integers.
+
+    >>> right_shift(-5, 1), right_shift(-5, 100)
+    (-3, -1)
+    """
+    if bits < 0:
+        raise ValueError("negative shift count")
+    return a >> min(bits, WORD_BITS - 1)
 
 
 @compiled

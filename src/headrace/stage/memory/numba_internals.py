@@ -12,7 +12,7 @@ from numba.core import cgutils, config, ir
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
-from numba.core.compiler_machinery import PassManager
+from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, NumbaWarning, TypingError, UnsupportedBytecodeError
 from numba.core.imputils import (
@@ -25,6 +25,7 @@ from numba.core.imputils import (
     lower_getattr_generic,
     lower_setattr_generic,
 )
+from numba.core.lowering import Lower
 from numba.core.typeconv import Conversion
 from numba.core.typed_passes import (
     InlineOverloads,
@@ -59,10 +60,11 @@ __all__ = [
     "AbstractTemplate", "AttributeTemplate", "BaseContext", "CPUCodeLibrary", "CompileResult",
     "CompileResultCacheImpl", "CompilerBase", "Conversion", "DefaultPassBuilder", "Dispatcher",
     "FixupArgs", "FunctionCache", "GenericRewrites", "IRLegalization", "IRProcessing",
-    "InlineOverloads", "JITCodeLibrary", "NativeLowering", "NoPythonBackend",
+    "InlineOverloads", "JITCodeLibrary", "Lower", "NativeLowering", "NoPythonBackend",
     "NopythonTypeInference", "NumbaError", "NumbaWarning", "PassManager", "PreLowerStripPhis",
     "ReconstructSSA", "RefType", "TranslateByteCode", "TypingError", "UnsupportedBytecodeError",
     "_codepoint_to_kind", "_empty_string", "_get_code_point", "_set_code_point", "cgutils",
     "config", "impl_ret_borrowed", "impl_ret_new_ref", "ir", "iternext_impl", "infer_global",
-    "lower_builtin", "lower_cast", "lower_getattr_generic", "lower_setattr_generic", "signature",
+    "lower_builtin", "lower_cast", "lower_getattr_generic", "lower_setattr_generic",
+    "register_pass", "signature",
 ]  # fmt: skip
