@@ -14,7 +14,7 @@ from tests.naive import Row, naive, rows_of
 from tests.user_functions import PROCESSES, SIDED, TIMED
 
 import headrace as hr
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.accumulators import merges_exactly
 from headrace.plan.explain import explain_plan
 from headrace.plan.graph import walk

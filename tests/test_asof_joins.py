@@ -12,7 +12,7 @@ from tests.test_joins import pipeline
 
 import headrace as hr
 from headrace import PipelineError, col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage

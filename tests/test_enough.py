@@ -8,7 +8,7 @@ import pytest
 
 import headrace as hr
 from headrace import col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.enough import last_limits
 
 pytestmark = pytest.mark.timeout(600)

@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace import col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.stage import Stage
 

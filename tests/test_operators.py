@@ -321,7 +321,7 @@ def tally(state):
 
 
 def test_a_block_that_is_too_large_is_refused():
-    from headrace.job import planned
+    from headrace.asked import planned
     from headrace.stage.stage import Stage
 
     output = hr.read.memory({"n": [1, 2, 3]}, name="numbers").write.collect()

@@ -14,7 +14,7 @@ from tests.running import assert_same
 from tests.spark.shards import Engine
 
 import headrace as hr
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.node import engine
 from headrace.plan.errors import PipelineError, StateError
 from headrace.plan.nodes import PARTITIONINGS

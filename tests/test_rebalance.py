@@ -13,7 +13,7 @@ from tests.spark.shards import Engine
 
 import headrace as hr
 from headrace import PipelineError, col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.node.graph import Graph
 from headrace.options import OptionError
 from headrace.plan.explain import explain_plan

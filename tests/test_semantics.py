@@ -15,8 +15,8 @@ import pytest
 
 import headrace as hr
 from headrace import col, lit
+from headrace.asked import planned
 from headrace.connect.memory import MemorySource
-from headrace.job import planned
 from headrace.stage.stage import Stage
 from headrace.testing.clock import VirtualClock
 
@@ -1088,7 +1088,7 @@ def careful(state, x):
 
 
 def test_a_row_that_fails(run, request):
-    from headrace.job import planned
+    from headrace.asked import planned
     from headrace.stage.blocks.arrow import to_arrow
     from headrace.stage.stage import Stage
     from headrace.stage.units import KernelUnit

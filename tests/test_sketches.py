@@ -17,7 +17,7 @@ from tests.saving import check_saved, cuts
 
 import headrace as hr
 from headrace import PipelineError
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import SCALARS, float64, int64, optional, string
 from headrace.testing.stages import run_stages

@@ -14,7 +14,7 @@ from tests.saving import check_saved, cuts
 
 import headrace as hr
 from headrace import PipelineError, col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int64, optional, string
 from headrace.stage.blocks.arrow import to_arrow

@@ -22,8 +22,8 @@ from rich.table import Table
 
 import headrace as hr
 from headrace import col
+from headrace.asked import engine_named
 from headrace.handle import AnyJob
-from headrace.job import engine_named
 from headrace.observe.numbers import short
 from headrace.observe.progress import live
 from headrace.stream import Stream

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 import headrace as hr
-from headrace.job import engine_named
+from headrace.asked import engine_named
 from headrace.observe.numbers import short
 from headrace.stage import cache
 

@@ -10,80 +10,39 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from .gate import Gate, chosen_gate
-from .handle import AnyJob, Execution, Job
+from .asked import NODE_CAPACITY, Asked, check_capacity, engine_named, planned
+from .gate import Gate
+from .handle import AnyJob, Job
 from .options import (
-    ENGINES,
     OptionError,
     check_options,
-    check_spark_orders,
     chosen_bytes,
-    chosen_ordering,
-    chosen_partitioning,
     chosen_policy,
     chosen_priority,
     chosen_reorder,
     chosen_scheduler,
     chosen_transport,
     chosen_workers,
-    honoured,
     idle_microseconds,
     microseconds,
 )
-from .plan.errors import PipelineError
 from .plan.explain import explain_plan
-from .plan.nodes import Node
-from .plan.planner import Plan, plan
-from .plan.site import caller_site
-from .stage.capacity import DEFAULT_CAPACITY
 from .write import Output
 
 if TYPE_CHECKING:
-    from .spark.job import SparkJob
+    pass
 
-NODE_CAPACITY = 16_384  # rows in a block of the node engine
-
-
-def planned(
-    outputs: Sequence[Output],
-    *,
-    fuse: str = "auto",
-    prune: bool = True,
-    ordering: str | None = None,
-    partitioning: str | None = None,
-) -> Plan:
-    """The plan of some outputs, checked."""
-    nodes: list[Node] = []
-    for output in outputs:
-        if not isinstance(output, Output):
-            raise PipelineError(
-                f"{output!r} is not an output",
-                operator="run",
-                site=caller_site(),
-                fix="give run what stream.write... returns, e.g. stream.write.collect()",
-            )
-        nodes.append(output.node)
-    if not nodes:
-        raise PipelineError(
-            "there is nothing to run",
-            operator="run",
-            site=caller_site(),
-            fix="hr.run(stream.write.console())",
-        )
-    return plan(
-        nodes,
-        fuse=fuse,
-        prune=prune,
-        ordering=chosen_ordering(ordering),
-        partitioning=chosen_partitioning(partitioning),
-    )
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def explain(
@@ -110,21 +69,6 @@ def explain(
     from .spark import explain_on_spark
 
     return explain_on_spark(made, shards)
-
-
-def engine_named(engine: str | None) -> str:
-    """The engine that is asked for: by name, by HEADRACE_ENGINE, or Spark.
-
-    >>> engine_named("node")
-    'node'
-    """
-    said = f"engine={engine!r}"
-    if engine is None:
-        engine = os.environ.get("HEADRACE_ENGINE") or ENGINES[0]
-        said = f"HEADRACE_ENGINE={engine}"
-    if engine not in ENGINES:
-        raise ValueError(f'{said}: use "spark", "node" or "thread"')
-    return engine
 
 
 def run(
@@ -212,111 +156,30 @@ def run(
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
-    options = _Options(
-        engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
-        checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
-        scheduler=scheduler, transport=transport, deadline=deadline,
-    )  # fmt: skip
-    check_options(options.engine, partitioning=partitioning)
-    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
-    try:
-        if options.engine == "spark":
-            return options.on_spark(made).finish(seconds, watch)
-        return Job(made, options.execution(made), seconds, watch).run()
-    except Exception as error:
-        from .stage.failure import shortened
-
-        raise shortened(error) from None
+    return Asked(**locals()).run()
 
 
-class _Options:
-    """How and where a plan is to run, checked.
+def _arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Let a function take the arguments of another one, and be given the defaults, too."""
+    signature = inspect.signature(function)
 
-    Engines bring the compiler: they are loaded when one is used, since a process that only plans
-    does without.
-    """
+    def decorated(given: Callable[..., R]) -> Callable[P, R]:
+        @functools.wraps(given)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return given(**bound.arguments)
 
-    def __init__(self, engine: str, capacity: int | None, compiled: bool, **given: Any) -> None:
-        self.engine, self._compiled = engine, compiled
-        self._given = honoured(engine, **given)
-        _check_capacity(capacity)
-        if "workers" in self._given:
-            self._given |= chosen_workers(self._given["workers"])
-            self._given["memory"] = chosen_bytes(self._given["memory"])
-        if "idle" in self._given:
-            self._given["idle"] = idle_microseconds(self._given["idle"])
-        if "policy" in self._given:
-            self._given["policy"] = chosen_policy(self._given["policy"])
-            chosen = self._given["policy"]
-            named = chosen_scheduler(self._given["scheduler"], chosen, given["workers"])
-            self._given["scheduler"] = named
-        if "gate" in self._given:
-            self._given["gate"] = chosen_gate(self._given["gate"], self._given["priority"])
-        if "priority" in self._given:
-            self._given["priority"] = chosen_priority(self._given["priority"])
-        if "reorder" in self._given:
-            self._given["reorder"] = chosen_reorder(self._given["reorder"])
-            self._given["transport"] = chosen_transport(self._given["transport"], capacity)
-        if self._given.get("deadline") is not None:
-            self._given["deadline"] = microseconds("deadline", self._given["deadline"])
-        self._capacity = capacity or (NODE_CAPACITY if engine == "node" else DEFAULT_CAPACITY)
+        called.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            return_annotation=inspect.signature(given).return_annotation
+        )
+        return called
 
-    def execution(self, made: Plan) -> Execution:
-        """A plan on this thread, or on threads of its own."""
-        if self.engine == "thread":
-            from .thread import ThreadRun
-
-            return ThreadRun(made, self._capacity, self._compiled)
-        from .node.loop import loop
-
-        if self._compiled:
-            loop()  # before the compiler is loaded here
-        from .node.own_engine import OwnEngine
-
-        return OwnEngine(made, self._capacity, self._compiled, **self._given)
-
-    def on_spark(self, made: Plan) -> SparkJob:
-        """A plan on Spark, which has begun."""
-        check_spark_orders(made)
-        from .spark import start as start_on_spark
-
-        return start_on_spark(made, capacity=self._capacity, compiled=self._compiled, **self._given)
+    return decorated
 
 
-def _check_capacity(capacity: int | None) -> None:
-    if capacity is not None and capacity < 1:
-        raise ValueError(f"capacity={capacity}: a block holds at least one row")
-
-
-def start(
-    *outputs: Output,
-    fuse: str = "auto",
-    prune: bool = True,
-    capacity: int | None = None,
-    compiled: bool = True,
-    seconds: float | None = None,
-    watch: Callable[[Any], None] | None = None,
-    engine: str | None = None,
-    workers: int | str | None = None,
-    memory: int | str | None = None,
-    ordering: str | None = None,
-    master: str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    session: Any = None,
-    shards: int | None = None,
-    batch_rows: int | None = None,
-    trigger: str | None = None,
-    idle: Any = None,
-    policy: Any = None,
-    priority: Any = None,
-    gate: Gate | None = None,
-    reorder: str | None = None,
-    scheduler: str | None = None,
-    transport: str | None = None,
-    deadline: Any = None,
-    partitioning: str | None = None,
-) -> AnyJob:
+@_arguments_of(run)
+def start(**arguments: Any) -> AnyJob:
     """Start a pipeline on any engine, and give its job at once.
 
     The arguments are those of `run`. On Spark, "at once" is when Spark itself has started.
@@ -328,17 +191,7 @@ def start(
     >>> job.await_termination(60), job.status, collected.result()["n"].to_pylist()
     (True, 'finished', [1, 4, 9])
     """
-    options = _Options(
-        engine_named(engine), capacity, compiled, workers=workers, memory=memory, master=master,
-        checkpoint=checkpoint, session=session, shards=shards, batch_rows=batch_rows,
-        trigger=trigger, idle=idle, policy=policy, priority=priority, gate=gate, reorder=reorder,
-        scheduler=scheduler, transport=transport, deadline=deadline,
-    )  # fmt: skip
-    check_options(options.engine, partitioning=partitioning)
-    made = planned(outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning)
-    if options.engine == "spark":
-        return options.on_spark(made).drive_in_background(seconds, watch)
-    return Job(made, options.execution(made), seconds, watch).start()
+    return Asked(**arguments).start()
 
 
 class Engine:
@@ -464,7 +317,7 @@ class Engine:
         made = planned(
             outputs, fuse=fuse, prune=prune, ordering=ordering, partitioning=partitioning
         )
-        _check_capacity(capacity)
+        check_capacity(capacity)
         execution = self._engine.query(
             made,
             capacity or NODE_CAPACITY,

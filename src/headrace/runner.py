@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .job import engine_named, explain
+from .asked import engine_named
+from .job import explain
 from .job import run as run_job
 from .observe.progress import live
 from .options import OPTIONS, loading

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
+from headrace.asked import planned
 from headrace.connect import text_format
 from headrace.connect.arrow_files import ArrowFormat
 from headrace.connect.csv_files import CsvSource
@@ -30,7 +31,6 @@ from headrace.connect.json_decode import decode, decode_each
 from headrace.connect.json_lines import JsonSource
 from headrace.connect.kafka_decode import Json, Messages, Raw
 from headrace.connect.parquet import ParquetSource
-from headrace.job import planned
 from headrace.plan.errors import DataError, StateError
 from headrace.plan.expressions import Binary, Column
 from headrace.plan.literals import to_literal

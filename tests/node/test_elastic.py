@@ -6,8 +6,8 @@ import time
 import pytest
 
 import headrace as hr
+from headrace.asked import planned
 from headrace.cli import main
-from headrace.job import planned
 from headrace.node import elastic
 from headrace.node.elastic import Elastic
 from headrace.node.engine import NodeEngine

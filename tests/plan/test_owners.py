@@ -2,7 +2,7 @@
 
 import headrace as hr
 from headrace import col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.graph import walk
 from headrace.plan.nodes import PLACE, Exchange, Received, Sink, WindowAggregate
 

@@ -8,8 +8,8 @@ from tests.naive import naive, rows_of
 from tests.running import assert_same
 
 import headrace as hr
+from headrace.asked import planned
 from headrace.expr import col
-from headrace.job import planned
 from headrace.plan.expressions import Column
 from headrace.plan.graph import walk
 from headrace.plan.nodes import TIME, Filter, Project, Sink, Source

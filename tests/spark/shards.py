@@ -5,7 +5,7 @@ import random
 
 from tests.naive import rows_of
 
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.nodes import Sink
 from headrace.spark import keyed
 from headrace.spark.planning import first_offset, has_ended, write_times

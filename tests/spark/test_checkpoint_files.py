@@ -161,7 +161,7 @@ def test_what_was_agreed_is_damaged(tmp_path):
     """Of headrace.json and sources.json."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"n": 1}\n')
-    from headrace.job import planned
+    from headrace.asked import planned
 
     stages = planned([hr.read.json(tmp_path / "in", schema={"n": int}).write.null()]).stages()
     checkpoint = Checkpoint(tmp_path / "checkpoint")

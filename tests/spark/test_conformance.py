@@ -20,7 +20,7 @@ from tests.pipelines import OPERATORS, Builder, Shape, random_pipeline
 from tests.running import assert_same, in_any_order
 
 import headrace as hr
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.build import PlainPythonWarning
 from headrace.plan.explain import explain_plan
 from headrace.write import Output

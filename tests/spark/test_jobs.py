@@ -9,7 +9,7 @@ from tests.spark import pipelines
 
 import headrace as hr
 from headrace import col
-from headrace.job import engine_named
+from headrace.asked import engine_named
 from headrace.plan.errors import PipelineError, StateError
 from headrace.spark.errors import SparkError, carried, carry, of_spark
 from headrace.spark.shipment import receive
@@ -173,7 +173,7 @@ def test_labels_fall_into_all_partitions(session):
 
 
 def test_a_plan_is_read_once(tmp_path):
-    from headrace.job import planned
+    from headrace.asked import planned
     from headrace.spark.shipment import Shipment, send, without_sinks
 
     plan = planned([pipelines.counted(source()).write.collect()])

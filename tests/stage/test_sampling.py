@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from headrace import col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.nodes import WATERMARK
 from headrace.stage import sampling
 from headrace.stage.kernel import Kernel

@@ -15,7 +15,7 @@ from tests.choices import fewer
 
 import headrace as hr
 from headrace import StateError
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.snapshot import Snapshot
 from headrace.stage.stage import Stage

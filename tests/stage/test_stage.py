@@ -5,7 +5,7 @@ import pytest
 
 import headrace as hr
 from headrace import col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.schema import HIDDEN_PREFIX
 from headrace.stage.blocks.arrow import to_arrow
 from headrace.stage.blocks.block import Block

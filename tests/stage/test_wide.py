@@ -6,7 +6,7 @@ from tests.running import assert_same, run_staged
 
 import headrace as hr
 from headrace import col, concat
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.stage.generate import wide
 
 COLUMNS, ROWS = 9, 23

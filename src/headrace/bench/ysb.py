@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.observe.numbers import short
 from headrace.workloads import ysb
 from headrace.write import Output

@@ -13,7 +13,7 @@ def companies_of(stages: Sequence[StagePlan]) -> dict[int, int]:
     in one.
 
     >>> import headrace as hr
-    >>> from headrace.job import planned
+    >>> from headrace.asked import planned
     >>> def counted():
     ...     rows = hr.read.memory({"t": [1]}).with_watermark("t", 0)
     ...     return rows.window(hr.tumbling(1)).agg(n=hr.count())

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.nodes import KEY_HASH, Exchange, Received, Source
 from headrace.plan.planner import Plan, StagePlan
 from headrace.plan.rebalance import Turns

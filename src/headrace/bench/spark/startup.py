@@ -39,7 +39,7 @@ print(json.dumps([ready, first, len(results[0]) == 10]))
 OURS = """
 import json, time
 import headrace as hr
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.spark import start
 rows = hr.read.memory({"key": [1, 2, 1], "at": [10, 20, 30]}).with_watermark("at", 0)
 output = rows.key_by("key").window(hr.tumbling(100)).agg(n=hr.count()).write.collect()
