@@ -577,7 +577,7 @@ REFUSED = [
     (lambda x: missing(x), "'missing', which is not defined", "missing(x)", "define it"),  # noqa: F821
     (lambda x: pytest.importorskip(x), "calls importorskip(), which", "", "map_batches"),
     (lambda x: shutil.copy(x, x), "Numba does not know shutil.copy", "shutil", "map_batches"),
-    (lambda x: f"{x:>5}", "an f-string with a format", "{x:>5}", "format(x, '.2f')"),
+    (lambda x: f"{x!s}", "uses `!` or `=` in an f-string", "{x!s}", "{str(x)}"),
     (lambda x: sum(i for i in range(x)), "generator expression", "sum(", "comprehension"),
     (lambda x: x + 2**64, "which does not fit in int64", "2**64", "map_batches"),
     (lambda x: x & 0xFFFFFFFFFFFFFFFF, "does not fit in int64", "0xFFFF", "map_batches"),

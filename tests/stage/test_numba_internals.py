@@ -28,8 +28,10 @@ ATTRIBUTES = {
     "DefaultPassBuilder": ("define_nopython_pipeline",),
     "Dispatcher": ("compile", "get_call_template", "get_overload"),
     "FunctionCache": ("_impl_class", "load_overload", "save_overload"),
+    "Interpreter": ("get", "op_FORMAT_VALUE", "store"),
     "JITCodeLibrary": ("get_pointer_to_function",),
     "PassManager": ("add_pass", "finalize"),
+    "TraceRunner": ("op_FORMAT_VALUE",),
 }  # fmt: skip
 OF_LIBRARIES = (
     "_final_module",

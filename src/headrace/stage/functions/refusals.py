@@ -138,9 +138,9 @@ def _problem(
         if name.co_name == "<genexpr>":
             return "uses a generator expression", "write a list comprehension or a loop"
         return f"defines the generator {name.co_name}() inside", "define it outside"
-    with_format = operation == "FORMAT_VALUE" and (instruction.arg or 0) & 0x04
-    if with_format or operation == "FORMAT_WITH_SPEC":
-        return "uses an f-string with a format", "write {format(x, '.2f')} in place of {x:.2f}"
+    is_converted = operation == "FORMAT_VALUE" and (instruction.arg or 0) & 0x03
+    if is_converted or operation == "CONVERT_VALUE":
+        return "uses `!` or `=` in an f-string", "write {str(x)} in place of {x!s}"
     if operation == "LOAD_CONST" and _is_too_large(name):
         said = f"{name}" if isinstance(name, int) else "a number"
         return f"uses {said}, which does not fit in int64", "use smaller numbers or floats"

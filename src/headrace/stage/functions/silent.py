@@ -182,7 +182,7 @@ def _strange(value: ir.Expr, typed: Any) -> tuple[str, str] | None:
     if function in _POWERS and all(isinstance(kind, types.Integer) for kind in kinds[:2]):
         if getattr(kinds[1], "literal_value", -1) < 0:  # may be negative: then Python has a float
             return "raises an integer to a power that may be negative", "write float(x) ** y"
-    if function in (str, repr) and kinds and not isinstance(kinds[0], _HAVE_TEXT):
+    if function in (str, repr, format) and kinds and not isinstance(kinds[0], _HAVE_TEXT):
         return f"makes text of {_said(kinds[0])}, which Numba cannot", "give the number itself"
     if function is operator.invert and isinstance(kinds[0], types.Boolean):
         return "uses ~ on a bool, which is a number in Python", "write `not x`"

@@ -9,6 +9,7 @@ and used where they are needed.
 from __future__ import annotations
 
 from numba.core import cgutils, config, ir
+from numba.core.byteflow import TraceRunner
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary
 from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder
@@ -25,6 +26,7 @@ from numba.core.imputils import (
     lower_getattr_generic,
     lower_setattr_generic,
 )
+from numba.core.interpreter import Interpreter
 from numba.core.lowering import Lower
 from numba.core.typeconv import Conversion
 from numba.core.typed_passes import (
@@ -60,11 +62,11 @@ __all__ = [
     "AbstractTemplate", "AttributeTemplate", "BaseContext", "CPUCodeLibrary", "CompileResult",
     "CompileResultCacheImpl", "CompilerBase", "Conversion", "DefaultPassBuilder", "Dispatcher",
     "FixupArgs", "FunctionCache", "GenericRewrites", "IRLegalization", "IRProcessing",
-    "InlineOverloads", "JITCodeLibrary", "Lower", "NativeLowering", "NoPythonBackend",
-    "NopythonTypeInference", "NumbaError", "NumbaWarning", "PassManager", "PreLowerStripPhis",
-    "ReconstructSSA", "RefType", "TranslateByteCode", "TypingError", "UnsupportedBytecodeError",
-    "_codepoint_to_kind", "_empty_string", "_get_code_point", "_set_code_point", "cgutils",
-    "config", "impl_ret_borrowed", "impl_ret_new_ref", "ir", "iternext_impl", "infer_global",
-    "lower_builtin", "lower_cast", "lower_getattr_generic", "lower_setattr_generic",
-    "register_pass", "signature",
+    "InlineOverloads", "Interpreter", "JITCodeLibrary", "Lower", "NativeLowering",
+    "NoPythonBackend", "NopythonTypeInference", "NumbaError", "NumbaWarning", "PassManager",
+    "PreLowerStripPhis", "ReconstructSSA", "RefType", "TraceRunner", "TranslateByteCode",
+    "TypingError", "UnsupportedBytecodeError", "_codepoint_to_kind", "_empty_string",
+    "_get_code_point", "_set_code_point", "cgutils", "config", "impl_ret_borrowed",
+    "impl_ret_new_ref", "infer_global", "ir", "iternext_impl", "lower_builtin", "lower_cast",
+    "lower_getattr_generic", "lower_setattr_generic", "register_pass", "signature",
 ]  # fmt: skip

@@ -22,7 +22,8 @@ EXACT_WHOLE = 2**53
 MANTISSA_DIGITS = 18  # that surely fit in int64
 SMALLEST_NORMAL, SMALLEST_NORMAL32 = 2.2250738585072014e-308, 1.1754943508222875e-38
 LONGEST_FLOAT = 32  # bytes of its digits and exponent
-LONGEST_FIXED = 360  # bytes of the largest one with 30 decimals and no exponent
+# Bytes that a float takes besides its decimals, with any locale's point and the zero byte.
+BESIDE_FLOAT, BESIDE_FIXED = 16, 330
 
 POINT, PLUS, MINUS, ZERO = 46, 43, 45, 48
 LETTER_E, LOWER = 101, 32
@@ -119,7 +120,7 @@ def _emit_slow_float(context, b, address):
     return b.call(read, [b.inttoptr(address, BYTES), ends(None), locale])
 
 
-def _emit_print(format: str, room: int) -> Callable:
+def _emit_print(format: str, beside: int) -> Callable:
     def emit(context, b, address, decimals, bits):
         from headrace.stage.memory.numba_internals import cgutils
 
@@ -128,15 +129,15 @@ def _emit_print(format: str, room: int) -> Callable:
         function = cgutils.get_or_insert_function(b.module, kind, "snprintf")
         said = context.insert_const_string(b.module, format)
         value = b.bitcast(bits, ir.DoubleType())
-        places = b.trunc(decimals, number)
-        b.call(function, [b.inttoptr(address, BYTES), WORD(room), said, places, value])
+        places, most = b.trunc(decimals, number), b.add(decimals, WORD(beside))
+        b.call(function, [b.inttoptr(address, BYTES), most, said, places, value])
 
     return emit
 
 
 register_instruction(slow_float, 1, "float64", _emit_slow_float)
-register_instruction(print_float, 3, "none", _emit_print("%.*e", LONGEST_FLOAT))
-register_instruction(print_fixed, 3, "none", _emit_print("%.*f", LONGEST_FIXED))
+register_instruction(print_float, 3, "none", _emit_print("%.*e", BESIDE_FLOAT))
+register_instruction(print_fixed, 3, "none", _emit_print("%.*f", BESIDE_FIXED))
 
 
 @compiled
@@ -298,44 +299,54 @@ def write_int(number, heap):
 
 
 @compiled
-def _printed(buffer):
-    """(digits as one number, exponent) of what print_float wrote; its point may be any locale's."""
-    source, number, at = u8s(buffer), 0, 0
-    while source[at] != LETTER_E:
-        if _is_digit(source[at]):
-            number = number * 10 + source[at] - ZERO
+def keep_digits(buffer):
+    """(count, exponent): leaves only the digits of what print_float or print_fixed wrote, whose
+    point may be any locale's."""
+    bytes_of, count, at = u8s(buffer), 0, 0
+    while bytes_of[at] != 0 and bytes_of[at] != LETTER_E:
+        if _is_digit(bytes_of[at]):
+            bytes_of[count] = bytes_of[at]
+            count += 1
         at += 1
-    down = source[at + 1] == MINUS
-    at += 2
+    if bytes_of[at] == 0:
+        return count, 0
+    down = bytes_of[at + 1] == MINUS
     exponent = 0
-    while source[at] != 0:
-        exponent = exponent * 10 + source[at] - ZERO
+    at += 2
+    while bytes_of[at] != 0:
+        exponent = exponent * 10 + bytes_of[at] - ZERO
         at += 1
-    return number, -exponent if down else exponent
+    return count, -exponent if down else exponent
+
+
+@compiled
+def write_digits(address, number, count):
+    """Write so many digits of a number that is not negative to an address."""
+    target = u8s(address)
+    for k in range(count):
+        target[count - 1 - k] = ZERO + number % 10
+        number //= 10
 
 
 @compiled
 def _nearest(buffer, number, power, is_float32):
     """The float that is nearest to number * 10 ** power."""
     target, count = u8s(buffer), _digits_of(number)
-    for k in range(count):
-        target[count - 1 - k] = ZERO + number % 10
-        number //= 10
+    write_digits(buffer, number, count)
     target[count] = LETTER_E
     target[count + 1] = MINUS if power < 0 else PLUS
-    size = abs(power)
-    for k in range(3):
-        target[count + 4 - k] = ZERO + size % 10
-        size //= 10
+    write_digits(buffer + count + 2, abs(power), 3)
     target[count + 5] = 0
     made = slow_float(buffer)
     return to_float32(made) if is_float32 else made
 
 
 @compiled
-def _shortest(value, is_float32):
-    """(digits as one number, their count, exponent): the fewest digits that give a positive float
-    back."""
+def shortest(value, is_float32):
+    """(digits as one number, their count, exponent): the fewest digits that give a float back that
+    is not negative."""
+    if value == 0.0:
+        return 0, 1, 0
     buffer = malloc(LONGEST_FLOAT)
     if buffer == 0:
         raise MemoryError("no memory to write a number")
@@ -345,7 +356,10 @@ def _shortest(value, is_float32):
         decimals = 5 if is_float32 else 14
     while True:
         print_float(buffer, decimals, float_bits(value))
-        number, exponent = _printed(buffer)
+        count, exponent = keep_digits(buffer)
+        number = 0
+        for k in range(count):
+            number = number * 10 + u8s(buffer)[k] - ZERO
         if decimals == 16 or _nearest(buffer, number, exponent - decimals, is_float32) == value:
             break
         # a power of two has more room above: then the next number may come back
@@ -385,9 +399,7 @@ def _write_digits(value, is_float32, heap):
         for k in range(3):
             head, tail = put(head, tail, negative + k, byte_at(INF_WORD[0], INF_WORD[1], k))
     else:
-        number, count, exponent = 0, 1, 0
-        if size > 0.0:
-            number, count, exponent = _shortest(size, is_float32)
+        number, count, exponent = shortest(size, is_float32)
         if -4 <= exponent < 16:
             head, tail = _write_plain(number, count, exponent, int(negative), heap)
         else:

@@ -30,6 +30,7 @@ __all__ = [
 def _register() -> None:
     from headrace.stage.strings import (  # noqa: F401
         text_codec,
+        text_formats,
         text_meanings,
         text_methods,
         text_numbers,

@@ -1,21 +1,14 @@
-"""Numbers from and to strings inside users' functions: float(s), str(x) and format(x, ".2f")."""
+"""Numbers from and to strings inside users' functions: float(s), int(s) and str(x)."""
 
 from __future__ import annotations
-
-import re
 
 from numba import types
 from numba.extending import overload, overload_method, register_jitable
 
-from headrace.stage.memory.arithmetic import float_bits
-from headrace.stage.memory.records import u8s
-from headrace.stage.strings.heap import Heap, free, malloc
+from headrace.stage.strings.heap import Heap, free, malloc, start_heap
 from headrace.stage.strings.numerals import (
     INVALID,
-    LONGEST_FIXED,
-    POINT,
     TOO_LARGE,
-    print_fixed,
     read_float,
     read_int,
     write_float,
@@ -27,7 +20,6 @@ from headrace.stage.strings.words import make_words
 
 ROOM = 32  # bytes of the longest float
 HEAP_BYTES = Heap.size
-_FORMAT = re.compile(r"(0?)(\d*)(?:d|\.(\d+)f)")
 
 
 @register_jitable
@@ -75,64 +67,33 @@ def _int(value):
 
 
 @register_jitable
-def _text_of_float(value):
-    """repr(x), by way of a small heap of its own."""
-    memory = malloc(HEAP_BYTES + ROOM)
+def memory_for_text(count):
+    """Memory in which a text is made."""
+    memory = malloc(count)
     if memory == 0:
         raise MemoryError("no memory for text")
-    heap = Heap(memory)
-    heap.base = memory + HEAP_BYTES
-    heap.used, heap.capacity = 0, ROOM
-    heap.overflow, heap.overflow_bytes = 0, 0
-    head, tail = write_float(value, heap)
+    return memory
+
+
+@register_jitable
+def owned_text(head, tail, memory):
+    """A Numba str of a text that was made in memory, which is given back."""
     made = str(text(head, tail))
     free(memory)
     return made
+
+
+@register_jitable
+def _text_of_float(value):
+    """repr(x), by way of a small heap of its own."""
+    memory = memory_for_text(HEAP_BYTES + ROOM)
+    heap = Heap(memory)
+    start_heap(heap, memory + HEAP_BYTES, ROOM)
+    head, tail = write_float(value, heap)
+    return owned_text(head, tail, memory)
 
 
 @overload_method(types.Float, "__str__")
 @overload_method(types.Float, "__repr__")
 def _str(value):
     return lambda value: _text_of_float(float(value))
-
-
-@register_jitable
-def _fixed(value, decimals):
-    """A number with so many decimals."""
-    memory = malloc(LONGEST_FIXED)
-    if memory == 0:
-        raise MemoryError("no memory for text")
-    print_fixed(memory, decimals, float_bits(value))
-    bytes_of = u8s(memory)
-    count = 0
-    while bytes_of[count] != 0:
-        count += 1
-    if decimals > 0 and value - value == 0.0:  # the point may be any locale's
-        bytes_of[count - decimals - 1] = POINT
-    head, tail = make_words(memory, count)
-    made = str(text(head, tail))
-    free(memory)
-    return made
-
-
-@overload(format, prefer_literal=True)
-def _format(value, spec=""):
-    """format(x, spec) of whole numbers ("5d", "05d") and with decimals (".2f", "8.2f", "08.2f")."""
-    known = _FORMAT.fullmatch(getattr(spec, "literal_value", "") or "")
-    if known is None:
-        return None
-    width = int(known[2] or 0)
-    zeros, decimals = known[1] == "0", known[3]
-    is_whole = isinstance(value, types.Integer) and not isinstance(value, types.Boolean)
-    if decimals is None:
-        if not is_whole:
-            return None
-        if zeros:
-            return lambda value, spec="": str(value).zfill(width)
-        return lambda value, spec="": str(value).rjust(width)
-    places = int(decimals)
-    if places > 30 or not (is_whole or isinstance(value, types.Float)):
-        return None
-    if zeros:
-        return lambda value, spec="": _fixed(float(value), places).zfill(width)
-    return lambda value, spec="": _fixed(float(value), places).rjust(width)
