@@ -342,6 +342,19 @@ class Builder:
             other = self.filter(other)
         return self.filter(stream).union(other) if self.choose.chance(50) else stream.union(other)
 
+    def merge(self, stream: Stream) -> Stream:
+        """By time, with itself or another stream that has the same event time, or alone."""
+        time, alike = stream.node.time, [
+            s for s in self.streams
+            if s.node.time == stream.node.time
+            and _names_and_types(s) == _names_and_types(stream)
+        ]  # fmt: skip
+        if time is None:
+            return self.filter(stream)
+        if self.choose.chance(40):
+            return stream.sort_by_time()
+        return stream.merge(self.choose.pick(alike), stream.filter(col(time) > 3))
+
     def join(self, stream: Stream) -> Stream:
         key = self._key(stream)
         fields = [Field(f"k{k}", stream.schema[name]) for k, name in enumerate(key)]
@@ -501,6 +514,7 @@ OPERATORS: list[Callable[[Builder, Stream], Stream]] = [
     Builder.running,
     Builder.timers,
     Builder.asof_join,
+    Builder.merge,
     Builder.rebalance,
     Builder.asides,
     Builder.co_group,
