@@ -20,6 +20,7 @@ from tests.spark.shards import Engine
 import headrace as hr
 from headrace import PipelineError, col
 from headrace.job import planned
+from headrace.plan.graph import walk
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int64, optional, string
 from headrace.stage.blocks.arrow import to_arrow
@@ -333,18 +334,21 @@ def test_the_plan_says_that_there_is_one_copy():
     assert "sink_1: in order on threads, in order on Spark" in said
 
 
+def test_keys_lie_in_parts_as_they_did():
+    """As behind a union; also where a limit lets rows through."""
+    one, two = (each.key_by("x", partition=hr.by_range(["k"])) for each in two_inputs())
+    for rows in (one.merge(two), one.sort_by_time(), one.limit(5), one.union(two)):
+        plan = planned([rows.running(n=hr.count()).write.null()])
+        (state,) = [node for node in walk(plan.optimized) if node.kind == "running"]
+        assert state.partition is not None
+
+
 def test_columns_that_nobody_reads_do_not_wait():
     one, two = two_inputs()
     for stream, kept in ((one.merge(two).select("t"), ()), (one.sort_by_time(), ("x",))):
         (node,) = [
             node
-            for node in _nodes(planned([stream.write.null()]).whole.roots)
+            for node in walk(planned([stream.write.null()]).whole.roots)
             if node.kind == "sort_by_time"
         ]
         assert node.kept == kept
-
-
-def _nodes(roots):
-    from headrace.plan.graph import walk
-
-    return walk(roots)
