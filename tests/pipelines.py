@@ -344,16 +344,14 @@ class Builder:
 
     def merge(self, stream: Stream) -> Stream:
         """By time, with itself or another stream that has the same event time, or alone."""
-        time, alike = stream.node.time, [
-            s for s in self.streams
-            if s.node.time == stream.node.time
-            and _names_and_types(s) == _names_and_types(stream)
-        ]  # fmt: skip
+        time = stream.node.time
         if time is None:
             return self.filter(stream)
+        alike = [s for s in self.streams if s.node.time == time]
+        alike = [s for s in alike if _names_and_types(s) == _names_and_types(stream)]
         if self.choose.chance(40):
             return stream.sort_by_time()
-        return stream.merge(self.choose.pick(alike), stream.filter(col(time) > 3))
+        return stream.merge(self.choose.pick(alike), self.filter(stream))
 
     def join(self, stream: Stream) -> Stream:
         key = self._key(stream)
