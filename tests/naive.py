@@ -31,6 +31,7 @@ from tests import naive_functions as functions
 from headrace.plan import expressions as e
 from headrace.plan import nodes as n
 from headrace.plan.build_chosen import KEPT
+from headrace.plan.by_time import INPUT, SortByTime
 from headrace.plan.dedup import DedupWithin
 from headrace.plan.expression_types import type_of
 from headrace.plan.functions import Limit, StateSpec
@@ -136,6 +137,11 @@ class Naive:
             case TimedProcess():
                 on_time, self._late[id(node)] = _split_late(node, given)
                 yield from _timed_process(node, [row for row, _ in on_time])
+            case SortByTime():
+                on_time, self._late[id(node)] = _split_late(node, given)
+                rows = [row for row, _ in on_time]
+                for row in sorted(rows, key=lambda row: (row[node.at], row[INPUT])):
+                    yield row, row[node.at]
             case n.WindowJoin():
                 yield from _stream_join(node, _split_late(node, given)[0])
             case n.WindowAggregate():

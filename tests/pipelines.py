@@ -342,6 +342,17 @@ class Builder:
             other = self.filter(other)
         return self.filter(stream).union(other) if self.choose.chance(50) else stream.union(other)
 
+    def merge(self, stream: Stream) -> Stream:
+        """By time, with itself or another stream that has the same event time, or alone."""
+        time = stream.node.time
+        if time is None:
+            return self.filter(stream)
+        alike = [s for s in self.streams if s.node.time == time]
+        alike = [s for s in alike if _names_and_types(s) == _names_and_types(stream)]
+        if self.choose.chance(40):
+            return stream.sort_by_time()
+        return stream.merge(self.choose.pick(alike), self.filter(stream))
+
     def join(self, stream: Stream) -> Stream:
         key = self._key(stream)
         fields = [Field(f"k{k}", stream.schema[name]) for k, name in enumerate(key)]
@@ -501,6 +512,7 @@ OPERATORS: list[Callable[[Builder, Stream], Stream]] = [
     Builder.running,
     Builder.timers,
     Builder.asof_join,
+    Builder.merge,
     Builder.rebalance,
     Builder.asides,
     Builder.co_group,

@@ -142,6 +142,9 @@ def is_ordered(node: Any) -> bool:
         return is_ordered(node.input.input)
     if kind == "window":
         return not node.window.rows
+    if kind == "sort_by_time":  # of equal times each input keeps its order
+        inputs = node.input.inputs if node.input.kind == "union" else node.inputs
+        return all(map(is_ordered, inputs))
     if kind == "source":
         return len(node.connector.channels()) == 1
     return kind != "union" and all(is_ordered(source) for source in node.inputs)

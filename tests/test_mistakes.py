@@ -574,8 +574,8 @@ def aggregate_named_like_the_window():
 
 
 @wrong(
-    "only the result of window(...).agg(...), and of process with timers or a time-to-live, "
-    "has late rows, not that of filter",
+    "only the result of window(...).agg(...), of process with timers or a time-to-live, of "
+    "sort_by_time and of merge has late rows, not that of filter",
     "variable",
 )
 def late_of_something_else():

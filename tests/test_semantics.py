@@ -1247,6 +1247,27 @@ def test_asof_joins(run):
     ]  # fmt: skip
 
 
+def test_streams_by_time(run):
+    one, two = (
+        hr.read.memory({"t": times, "s": [name] * len(times)}).with_watermark("t", 0)
+        for times, name in (([1, 5, 3], "one"), ([1, 4], "two"))
+    )
+    merged, three = one.merge(two), two.merge(one, two)
+    assert merged.node.time == "t"
+    expected = [(1, "one"), (1, "two"), (4, "two"), (5, "one")]
+    for workers in (1, 3):
+        options = {"engine": "node", "workers": workers, "ordering": "none"}
+        found, late, others, alone = run(
+            merged, merged.late(), three, two.sort_by_time(), **options | {"ordering": "total"}
+        )
+        assert [tuple(row.values()) for row in found] == expected
+        assert [tuple(row.values()) for row in late] == [(3, "one")]
+        assert column(others, "s") == ["two", "one", "two", "two", "two", "one"]
+        assert column(alone, "t") == [1, 4]
+        seen = run(merged.running(n=hr.count()), **options)
+        assert sorted((row["n"], row["t"]) for row in seen) == [(1, 1), (2, 1), (3, 4), (4, 5)]
+
+
 def test_joins_of_streams_with_nulls_and_late_rows(run):
     left, right = sides([(None, 1), ("a", 12), ("a", 2)], [(None, 1), ("a", 3), ("b", 14)])
     window = hr.tumbling(10)

@@ -48,7 +48,8 @@ class Beside(Combined):
         return self._made(asides.aside(self._node, output, name))
 
     def late(self, *, name: str | None = None) -> Stream:
-        """The rows that came too late for their window, of a stream that `agg` gave.
+        """The rows that came too late for their window, of a stream that `agg` gave; or behind the
+        watermark, of one that `process` with timers, `merge` or `sort_by_time` gave.
 
         >>> from headrace.expr import count
         >>> from headrace.stream import example

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .expr.functions import check_function, plain
-from .plan import build, build_groups, build_joins
+from .plan import build, build_by_time, build_groups, build_joins
 from .plan.build_functions import Output
 from .plan.checks import Place
 from .plan.nodes import Node
@@ -34,13 +34,34 @@ class Combined(Shown):
         >>> example(a=int, b=str).union(example(b=str, a=int))
         Stream(a: int64, b: string)
         """
+        return self._made(build.union(self._with(others, Place("union", name)), name))
+
+    def merge(self, *others: Stream, name: str | None = None) -> Stream:
+        """The rows of this stream and others with the same columns and event time, in the order of
+        event time: of equal times those of this stream come first, then those of the others in
+        turn, and rows of one stream in their order.
+
+        A row comes when the watermarks of all streams are behind it, and waits until then. A row
+        before the watermark is late (`late()`). What goes by event time behind it, as windows and
+        `process` do, sees rows by time; there is one copy of the operator, as all rows meet.
+
+        >>> from headrace.stream import example
+        >>> doors = example(at=int, said=str).with_watermark("at", 5)
+        >>> lamps = example(at=int, said=str).with_watermark("at", 60)
+        >>> doors.merge(lamps)
+        Stream(at: int64, said: string; time at)
+        """
+        return self._made(build_by_time.merge(self._with(others, Place("merge", name)), name))
+
+    def _with(self, others: Sequence[Stream], place: Place) -> list[Node]:
         for other in others:
             if not isinstance(other, Combined):
-                raise Place("union", name).error(
+                raise place.error(
                     f"{type(other).__name__} is not a stream",
-                    "give each as a stream: a.union(b, c)",
+                    f"give each as a stream: a.{place.operator.split()[0]}(b, c); tables and other "
+                    "columns come by joins",
                 )
-        return self._made(build.union([self._node, *(other._node for other in others)], name))
+        return [self._node, *(other._node for other in others)]
 
     def join(
         self,

@@ -9,7 +9,10 @@ from .plan.site import caller_site
 
 _AGGREGATE = 'stream.key_by("user").window(hr.tumbling("10s")).agg(n=hr.count())'
 _WITH = 'stream.with_columns(total=col("price") * col("count"))'
-_SORT = "rows of a stream have no end to sort by; sort the result of a run, or aggregate by window"
+_SORT = (
+    "rows of a stream have no end to sort by: stream.sort_by_time() goes by event time; sort the "
+    "result of a run, or aggregate by window"
+)
 
 STREAM = {
     "group_by": _AGGREGATE,
@@ -33,6 +36,7 @@ STREAM = {
     "unionAll": "stream.union(other)",
     "unionByName": "stream.union(other), which goes by name",
     "concat": "stream.union(other)",
+    "merge_sorted": "stream.merge(other), by event time",
     "collect": "out = stream.write.collect(); hr.run(out); out.result()",
     "to_pandas": "stream.head(10).to_pandas(), or write.collect() and hr.run",
     "toPandas": "stream.head(10).to_pandas(), or write.collect() and hr.run",

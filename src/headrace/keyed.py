@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .beside import Beside
 from .expr import Agg, plain
 from .expr.functions import check_function
-from .plan import build_chosen, build_functions, build_keyed, build_timed
+from .plan import build_by_time, build_chosen, build_functions, build_keyed, build_timed
 from .plan.checks import Place
 from .plan.rebalance import rebalance
 from .time import Length
@@ -120,6 +120,19 @@ class Keyed(Beside):
         Stream(folder: string)
         """
         return self._made(rebalance(self._node, width, name))
+
+    def sort_by_time(self, *, name: str | None = None) -> Stream:
+        """The same rows in the order of event time; of equal times in their order.
+
+        A row comes when the watermark is behind it, and waits until then: so the bound of
+        `with_watermark` says how long. A row before the watermark is late (`late()`). There is one
+        copy of the operator, as all rows meet; `merge` is the same for several streams.
+
+        >>> from headrace.stream import example
+        >>> example(at=int, said=str).with_watermark("at", 5).sort_by_time()
+        Stream(at: int64, said: string; time at)
+        """
+        return self._made(build_by_time.sort_by_time(self._node, name))
 
     def dedup(self, *columns: str, within: Length | None = None, name: str | None = None) -> Stream:
         """The first row of those that are equal in these columns, or else in the key.

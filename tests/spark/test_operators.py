@@ -110,6 +110,21 @@ def test_timers(session):
         assert_same(rows_of(output.result()), expected, ordered=False)
 
 
+def test_streams_by_time(session):
+    """One shard has them all, and a sink sees them in their order."""
+    one, two = (
+        hr.read.memory(pipelines.tables(300, 1, disorder=20, seed=seed)).with_watermark("at", 5)
+        for seed in (1, 2)
+    )
+    merged = one.merge(two)
+    last = merged.key_by("user").window(hr.tumbling(50)).agg(last=hr.last("value"))
+    outputs = [each.write.collect() for each in (merged, two.sort_by_time(), merged.late(), last)]
+    hr.run(*outputs, engine="spark", session=session, compiled=False, batch_rows=120, shards=2)
+    for k, (output, expected) in enumerate(zip(outputs, naive(outputs), strict=True)):
+        assert expected
+        assert_same(rows_of(output.result()), expected, ordered=k < 2)
+
+
 def _few_aside(state, at):
     state.n += 1
     if state.n % 3 == 0:

@@ -143,7 +143,11 @@ def _unchanged(made: Expression, schema: Schema) -> str | None:
 
 def union(nodes: Sequence[Node], name: str | None = None) -> Union:
     """The rows of several streams with the same columns, in the order of the first one's."""
-    place = Place("union", name)
+    return united(nodes, Place("union", name))
+
+
+def united(nodes: Sequence[Node], place: Place) -> Union:
+    """The same, for an operator that is made of a union."""
     first = nodes[0]
     for number, other in enumerate(nodes[1:], start=2):
         _check_side(first.schema, other.schema, number, place)

@@ -10,6 +10,8 @@ from . import build_partition
 from .aggregates.kinds import kind_of
 from .asides import emitter_of
 from .bind import FunctionChecker, bind
+from .build import project
+from .by_time import INPUT, InTurn
 from .checks import Place
 from .connector import is_unordered
 from .derive import time_expression
@@ -36,7 +38,6 @@ from .nodes import (
     extended,
 )
 from .schema import Field, Schema
-from .timed import TimedProcess
 from .types import DataType, bool_, timestamp
 from .windows.base import Window
 
@@ -348,14 +349,18 @@ def _aggregate_field(name: str, made: Aggregate, schema: Schema, place: Place) -
     return Field(name, kind)
 
 
-def late(node: Node, name: str | None = None) -> Late:
-    """The rows that came too late for their window."""
+def late(node: Node, name: str | None = None) -> Node:
+    """The rows that came too late for their window, or for their place in the order of time."""
     place = Place("late", name)
     node = emitter_of(node)
-    if not isinstance(node, WindowAggregate | TimedProcess):
+    if not isinstance(node, WindowAggregate | InTurn):
         raise place.error(
-            "only the result of window(...).agg(...), and of process with timers or a "
-            f"time-to-live, has late rows, not that of {node.written}",
+            "only the result of window(...).agg(...), of process with timers or a time-to-live, "
+            f"of sort_by_time and of merge has late rows, not that of {node.written}",
             "keep the stream that agg gives in a variable: late = windowed.late()",
         )
-    return Late((node,), node.rows, place.name, site=place.site, key=node.key)
+    late = Late((node,), node.rows, place.name, site=place.site, key=node.input.key)
+    if INPUT not in node.rows:
+        return late
+    columns = [(name, Column(name)) for name in node.rows.names if name != INPUT]
+    return replace(project(late, columns, place), name="")

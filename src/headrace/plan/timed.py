@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from .by_time import InTurn
 from .functions import Function, Output, StateSpec
-from .nodes import Windowed
 from .windows.waiting import Waiting
 
 
@@ -23,22 +23,18 @@ class Timer:
 
 
 @dataclass(frozen=True, eq=False)
-class TimedProcess(Windowed):
-    """Like `Process`, in the order of event time: rows wait for it, and so do timers.
-
-    at: the event time of the rows.
-    """
+class TimedProcess(InTurn):
+    """Like `Process`, in the order of event time: rows wait for it, and so do timers."""
 
     function: Function = None  # type: ignore[assignment]
     arguments: tuple[str, ...] = ()
     timers: tuple[Timer, ...] = ()
-    at: str = ""
     outputs: tuple[Output, ...] = ()
     kind: ClassVar[str] = "timed_process"
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The columns of a row that waits, besides its key and its time."""
+        """See InTurn."""
         return tuple(name for name in self.arguments if name != self.at)
 
     @property

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.connect.paths import is_url, without_credentials
+from headrace.plan.by_time import InTurn
 from headrace.plan.dedup import DedupWithin
 from headrace.plan.errors import StateError
 from headrace.plan.graph import walk
@@ -295,8 +296,9 @@ def _shape(node: Stateful) -> dict[str, Any]:
         made["aggregates"] = [f"{name}={aggregate}" for name, aggregate in node.aggregates]
         if isinstance(node, WindowJoin):
             made["columns"] = [*node.left, *node.right]
-        elif isinstance(node, TimedProcess):
+        elif isinstance(node, InTurn):
             made["columns"] = list(node.kept)
+        if isinstance(node, TimedProcess):
             made["state"] = {f.name: str(f.type) for f in node.state.fields}
     elif node.function.state is not None:
         made["state"] = {f.name: str(f.type) for f in node.function.state.fields}

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.plan.by_time import SortByTime
 from headrace.plan.errors import DataError, StateError
 from headrace.plan.nodes import WindowJoin
 from headrace.plan.timed import TimedProcess
@@ -165,6 +166,8 @@ class KernelState:
         names = [each.name for each in state.fields] if state is not None else []
         if isinstance(node, TimedProcess):
             names = ["at", "wakes", *node.kept, *names]
+        elif isinstance(node, SortByTime):
+            names = ["at", *node.kept]
         elif isinstance(node, WindowJoin):
             columns = {f: " or ".join(names) for f, names in column_fields(node).items()}
             names = [columns.get(name, name) for name, _ in self.functions.layout.values]

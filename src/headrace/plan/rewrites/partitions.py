@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..by_time import SortByTime
 from ..errors import PipelineError
 from ..expressions import Cast, Column, Expression, KeyHash
 from ..graph import transform
-from ..nodes import KEY_HASH, KeyBy, Node, Project, Stateful, extended
+from ..nodes import KEY_HASH, KeyBy, Limit, Node, Project, Stateful, extended
 from ..partition import Partition, hash_of
 from ..schema import Field
 from ..types import int64
@@ -21,29 +22,32 @@ from ..types import int64
 
 def settle_partitions(roots: Sequence[Node]) -> list[Node]:
     """Operators with state that know how the keys lie in parts."""
-    known: dict[int, Partition | None] = {}
+    known: dict[int, tuple[tuple[str, ...], Partition | None]] = {}  # the key, and how it lies
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
-        partition = node.partition
-        if not isinstance(node, KeyBy):
-            sides = [known[id(side)] for side in inputs if node.key and _has_key_of(node, side)]
-            partition = _agreed([side for side in sides if side is not None], node)
+        key, partition = node.key, node.partition
+        sides = [known[id(side)] for side in inputs]
+        if isinstance(node, Limit | SortByTime):  # rows as they came, though it has no key itself
+            key, partition = sides[0]
+        elif not isinstance(node, KeyBy):
+            found = [lies for named, lies in sides if key and _has_key(node, named)]
+            partition = _agreed([lies for lies in found if lies is not None], node)
         made = node.with_inputs(*inputs)
-        if isinstance(node, Stateful) and partition is not None:
+        if isinstance(node, Stateful) and node.key and partition is not None:
             _check_types(partition, node)
             made = replace(made, partition=partition)
-        known[id(made)] = partition
+        known[id(made)] = key, partition
         return made
 
     return transform(roots, change)
 
 
-def _has_key_of(node: Node, side: Node) -> bool:
+def _has_key(node: Node, key: tuple[str, ...]) -> bool:
     """Is its key that of an input, perhaps under other names?"""
     if not isinstance(node, Project):
-        return node.key == side.key
+        return node.key == key
     made = dict(node.columns)
-    return tuple(_source(made[name]) for name in node.key) == side.key
+    return tuple(_source(made[name]) for name in node.key) == key
 
 
 def _source(made: Expression) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..by_column import Explode
+from ..by_time import INPUT, SortByTime
 from ..dedup import DedupWithin
 from ..expression_types import can_fail
 from ..expressions import Expression, columns_of
@@ -75,6 +76,10 @@ def prune_columns(roots: Sequence[Node], *, sources: bool = True) -> list[Node]:
                 return replace(node, inputs=inputs, schema=inputs[0].schema)
             case WindowJoin():
                 return _pruned_join(node, inputs, wanted)
+            case SortByTime():
+                names = [n for n in node.schema.names if n in wanted] or [node.at]
+                schema = node.schema.select(names)
+                return replace(node, inputs=inputs, rows=inputs[0].schema, schema=schema)
             case WindowAggregate() | TimedProcess():
                 return replace(node, inputs=inputs, rows=inputs[0].schema)
             case FlatMap() | Running():
@@ -160,6 +165,8 @@ def _asks(node: Node, wanted: set[str], source: Node) -> set[str]:
             return {node.at, WATERMARK, *node.key} | (wanted & set(node.carry))
         case TimedProcess():
             return {node.at, *node.arguments, *node.key, PANE}
+        case SortByTime():
+            return (wanted - {WATERMARK}) | {node.at, INPUT, PANE}
         case WindowAggregate() | Running():
             operands = [operand for _, a in node.aggregates for operand in a.operands()]
             columns = set().union(*map(columns_of, operands)) if operands else set()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from headrace.plan.by_time import SortByTime
 from headrace.plan.dedup import DedupWithin
 from headrace.plan.expression_types import can_fail, type_of
 from headrace.plan.expressions import Column, Expression, KeyHash, columns_of, substitute
@@ -34,6 +35,7 @@ from headrace.plan.windows.base import MergingWindow
 
 from .aggregates import AggregateCode
 from .branching import branching_loop
+from .by_time import enter_numbered_row, sorted_text
 from .context import Chain, Context, KernelText
 from .emitting import emitter_loop, frame_text
 from .expressions import Resources
@@ -98,6 +100,8 @@ def _given_out(node: Windowed, resources: Resources) -> str:
             return versions_text(node, resources)
         case TimedProcess():
             return timers_text(node, resources)
+        case SortByTime():
+            return sorted_text(node, resources)
         case WindowJoin():
             return joined_text(node, resources)
         case _:
@@ -366,6 +370,9 @@ def _plain_row(context: Context, nodes: Sequence[Node]) -> None:
             return
         case TimedProcess():
             enter_timed_row(context, scope, windowed)
+            return
+        case SortByTime():
+            enter_numbered_row(context, scope, windowed)
             return
         case WindowJoin():
             enter_row(context, scope, windowed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.plan.accumulators import accumulators
+from headrace.plan.by_time import InTurn, SortByTime
 from headrace.plan.dedup import DedupWithin
 from headrace.plan.nodes import (
     AsOfJoin,
@@ -39,6 +40,9 @@ def window_layout(node: Windowed | Running) -> StoreLayout:
         return _join_layout(node, keys)
     if isinstance(node, TimedProcess):
         return _timed_layout(node, keys)
+    if isinstance(node, SortByTime):
+        values = ((AT, int64), *_kept_columns(node))
+        return StoreLayout("window", (int64, int64), values, spread=2)
     if isinstance(node, DedupWithin):
         return StoreLayout("window", keys, ((AT, int64),))
     kept = accumulators(tuple(aggregate for _, aggregate in node.aggregates), node.rows)
@@ -71,10 +75,14 @@ def column_fields(node: WindowJoin) -> dict[str, list[str]]:
 def _timed_layout(node: TimedProcess, keys: tuple[DataType, ...]) -> StoreLayout:
     """The rows that wait, timers and states: the time, and when a timer goes off; the columns of a
     row; the user's state. Each has room for what only the others need, so that panes are alike."""
-    columns = tuple((f"{COLUMN}{k}", node.rows[name]) for k, name in enumerate(node.kept))
     fields = tuple((f"{FIELD}{k}", field.type) for k, field in enumerate(node.state.fields))
-    values = ((AT, int64), (WAKES, int64), *columns, *fields)
+    values = ((AT, int64), (WAKES, int64), *_kept_columns(node), *fields)
     return StoreLayout("window", (*keys, bool_, int64), values, spread=2)
+
+
+def _kept_columns(node: InTurn) -> list[tuple[str, DataType]]:
+    """The columns of a row that waits for its turn."""
+    return [(f"{COLUMN}{k}", node.rows[name]) for k, name in enumerate(node.kept)]
 
 
 def records_layout(node: Stateful) -> StoreLayout:

@@ -21,10 +21,10 @@ from headrace.plan.windows.waiting import Waiting
 from .context import Context
 from .expressions import Resources, Scope
 from .given import given_columns
-from .layouts import AT, COLUMN, FIELD, WAKES
+from .layouts import AT, FIELD, WAKES
 from .stores import assign, both_words, fields_of, value_of
 from .values import argument, nothing
-from .waiting import EnteringRow, Rows, ask_for_taking_pane, bytes_of, enter_waiting_row
+from .waiting import Turns, ask_for_taking_pane, bytes_of, enter_in_turn
 from .writer import Value
 
 ROW = Value(bool_, ("False",))  # the side of rows; timers and states are on the other one
@@ -32,22 +32,17 @@ ROW = Value(bool_, ("False",))  # the side of rows; timers and states are on the
 
 def enter_timed_row(context: Context, scope: Scope, node: TimedProcess) -> None:
     """Keep a row until its time has come."""
-    time = Value(int64, scope.column(node.at).words)
-    columns = {f"{COLUMN}{k}": [name] for k, name in enumerate(node.kept)}
-    enter_waiting_row(context, EnteringRow(context, scope, node, columns, ROW, time))
+    enter_in_turn(context, scope, node, ROW)
 
 
 def timers_text(node: TimedProcess, resources: Resources) -> str:
     """advance(task): let rows and timers have their turn. frame(task): what a generator needs."""
     made = _Timed(node, resources)
     made.turns()
-    return (
-        f"{made.fields_text()}{made.queue_text()}\n\n@compiled\ndef advance(task_address):\n"
-        f"{made.head()}{made.writer.text()}\n\n{made.frame_text()}"
-    )
+    return f"{made.fields_text()}{made.text()}\n\n{made.frame_text()}"
 
 
-class _Timed(Rows):
+class _Timed(Turns):
     """The function in the making."""
 
     node: TimedProcess
@@ -173,7 +168,7 @@ class _Timed(Rows):
                     writer.line(f"task.calling = {k + 1}")
         with writer.block("else:"):
             writer.line("count_row(task)")
-            self._give(node.function, [argument(self._argument(n)) for n in node.arguments], "row")
+            self._give(node.function, [argument(self.column(n)) for n in node.arguments], "row")
 
     def _timer(self, k: int, timer: Timer) -> None:
         """A timer that was set for now, and that no other one has changed meanwhile."""
@@ -192,13 +187,6 @@ class _Timed(Rows):
                 writer.line(f"{states[1].valid} = False")
                 writer.line("task.went_off = 1")
             self._give(timer.function, given, f"timer_{k}")
-
-    def _argument(self, name: str) -> Value:
-        """A column of the row that has its turn."""
-        kind, node = self.node.rows[name], self.node
-        if name == node.at:
-            return Value(kind, (f"entry.{AT}",), "True" if kind.nullable else None)
-        return self.layout.value(f"{COLUMN}{node.kept.index(name)}", "entry")
 
     def _call(self, function: Function, given: Sequence[str], state: str) -> str:
         return f"{self.resources.function(function)}({', '.join([state, *given])})"

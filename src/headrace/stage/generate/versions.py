@@ -28,10 +28,7 @@ def versions_text(node: AsOfJoin, resources: Resources) -> str:
     """advance(task): let the rows go on that have waited long enough."""
     made = _Versions(node, resources)
     made.windows()
-    return (
-        f"{made.queue_text()}\n\n@compiled\ndef advance(task_address):\n"
-        f"{made.head()}{made.writer.text()}"
-    )
+    return made.text()
 
 
 class _Versions(Pairs):

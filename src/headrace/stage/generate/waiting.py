@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from headrace.plan.by_time import InTurn
 from headrace.plan.nodes import Windowed
 from headrace.plan.types import bool_, int64
 
@@ -15,7 +16,7 @@ from ..row_queue import QUEUE_WORDS
 from .context import Context
 from .expressions import Scope
 from .firing import Advance
-from .layouts import AT, window_layout
+from .layouts import AT, COLUMN, window_layout
 from .ordering import compare_text, merge_text
 from .stores import assign, call_arguments, entry_code, keep
 from .writer import Value, Writer
@@ -40,6 +41,7 @@ class EnteringRow:
         self._keys = [scope.column(name) for name in node.key]
         self._hash = writer.let(context.key_hash(scope, self._keys), "h")
         self.side = writer.let(side.word)
+        self._side = Value(side.type, (self.side,))
 
     def prefetch(self) -> None:
         """Ask for the first records of rows ahead, which are mostly of the same side."""
@@ -50,8 +52,7 @@ class EnteringRow:
         """Code that finds or inserts the record of this key and side with a number, which no other
         one has."""
         made = f"spread_hash({self._hash}, int({self.side}), {number})"
-        side = Value(bool_, (self.side,))
-        arguments = call_arguments([*self._keys, side, Value(int64, (number,))])
+        arguments = call_arguments([*self._keys, self._side, Value(int64, (number,))])
         return f"{call}(store, {', '.join([made, *arguments])})"
 
     def keep(self, code: str) -> str:
@@ -101,6 +102,13 @@ def enter_waiting_row(context: Context, row: EnteringRow) -> None:
     writer.line(f"wait_until(panes, store, {entry}.{AT})")
 
 
+def enter_in_turn(context: Context, scope: Scope, node: InTurn, side: Value) -> None:
+    """Keep a row of an operator that works on rows as they are."""
+    time = Value(int64, scope.column(node.at).words)
+    columns = {f"{COLUMN}{k}": [name] for k, name in enumerate(node.kept)}
+    enter_waiting_row(context, EnteringRow(context, scope, node, columns, side, time))
+
+
 def ask_for_taking_pane(writer: Writer) -> None:
     """Say that the pane that takes rows is to be opened."""
     writer.line("task.need_window = WAITING + panes.taking")
@@ -129,6 +137,13 @@ class Rows(Advance):
         made = f"spread_hash(entry.hash, int({side}), {number})"
         keys = [*self.keys_of("entry"), Value(bool_, (side,)), Value(int64, (number,))]
         return f"{call}({', '.join([store, made, *call_arguments(keys)])})"
+
+    def text(self) -> str:
+        """The function, when its body is written, and how it knows which row comes next."""
+        return (
+            f"{self.queue_text()}\n\n@compiled\ndef advance(task_address):\n"
+            f"{self.head()}{self.writer.text()}"
+        )
 
     # ---- where they wait ---------------------------------------------------------------------
 
@@ -270,3 +285,16 @@ def sort_rows(panes, task):
         copy_rows(panes, there, 0, count)
     choose_next(panes)
 """
+
+
+class Turns(Rows):
+    """The same, of an operator that works on rows as they are."""
+
+    node: InTurn
+
+    def column(self, name: str) -> Value:
+        """A column of the row that has its turn."""
+        kind, node = self.node.rows[name], self.node
+        if name == node.at:
+            return Value(kind, (f"entry.{AT}",), "True" if kind.nullable else None)
+        return self.layout.value(f"{COLUMN}{node.kept.index(name)}", "entry")
