@@ -19,7 +19,7 @@ from tests.spark.shards import Engine
 
 import headrace as hr
 from headrace import PipelineError, col
-from headrace.job import planned
+from headrace.asked import planned
 from headrace.plan.graph import walk
 from headrace.plan.schema import Field, Schema
 from headrace.plan.types import float64, int64, optional, string
