@@ -142,14 +142,9 @@ class Asked:
 
     def run(self) -> AnyJob:
         """To its end."""
-        try:
-            if self.engine == "spark":
-                return self._on_spark().finish(self._seconds, self._watch)
-            return self._job().run()
-        except Exception as error:
-            from .stage.failure import shortened
-
-            raise shortened(error) from None
+        if self.engine == "spark":
+            return self._on_spark().finish(self._seconds, self._watch)
+        return self._job().run()
 
     def start(self) -> AnyJob:
         """In the background."""

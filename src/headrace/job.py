@@ -156,7 +156,12 @@ def run(
 
     An option that the engine does not honour is an error (`headrace.options`).
     """
-    return Asked(**locals()).run()
+    try:
+        return Asked(**locals()).run()
+    except Exception as error:
+        from .stage.failure import shortened
+
+        raise shortened(error) from None
 
 
 def _arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
