@@ -128,6 +128,7 @@ class Assigned:
         self, units: int, workers: int, desk: Any, calling: Calling, threads: Callable[[], int]
     ) -> None:
         self._calling, self._threads = calling, threads
+        self._desk = desk  # its lot is woken by its address
         self._list, self._standings = new_free_list(units), Standing.allocate(units)
         self._seats, self._record = Seat.allocate(max(workers, 1)), AssignedRecord.allocate()
         self._lists = np.zeros((max(workers, 1), units), np.int64)
