@@ -343,7 +343,8 @@ def test_a_meeting_without_the_second_worker_is_found(found):
 def asked_for(**bugs):
     """Two workers that are known, of which one comes to the meeting late, behind a run of its own;
     what it wrote there must be seen by who changes the plan."""
-    record_of = assigned(1, 2)._record
+    scheduler = assigned(1, 2)
+    record_of = scheduler._record
     made = Run.allocate()  # written by a run, read by who has met
     seats = Seat(record_of.seats)
     for number in range(2):
@@ -360,7 +361,7 @@ def asked_for(**bugs):
         coming(record_of, seats[1], record_of.epoch)
 
     def control():
-        here = waiting(record_of, PATIENCE)
+        here = waiting(scheduler._record, PATIENCE)  # whose seats live as long as it does
         return here, made.begun
 
     def check(results):
