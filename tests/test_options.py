@@ -106,6 +106,12 @@ def test_the_table_has_all_options():
         assert set(option.instead) == set(ENGINES) - set(option.engines)
 
 
+@pytest.mark.parametrize("begin", [hr.run, hr.start])
+def test_an_option_that_nobody_knows_is_named_with_its_function(begin):
+    with pytest.raises(TypeError, match=rf"{begin.__name__}\(\).* 'worker'"):
+        begin(output(), worker=2)
+
+
 def test_the_engine_of_the_environment_is_named(monkeypatch):
     monkeypatch.setenv("HEADRACE_ENGINE", "thread")
     with pytest.raises(OptionError, match='workers=3: engine="thread"'):

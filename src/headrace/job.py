@@ -171,7 +171,10 @@ def _arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Ca
     def decorated(given: Callable[..., R]) -> Callable[P, R]:
         @functools.wraps(given)
         def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{given.__name__}() {error}") from None
             bound.apply_defaults()
             return given(**bound.arguments)
 
