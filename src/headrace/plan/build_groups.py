@@ -17,9 +17,8 @@ from .asides import output_columns
 from .bind import FunctionChecker
 from .build_functions import Output, flat_map_at
 from .build_joins import On, both_sides, time_of
-from .build_keyed import aggregate_at
+from .build_keyed import aggregate_at, made_window
 from .checks import Place
-from .errors import ExpressionError
 from .expressions import Aggregate, Binary, Column, Expression, Literal, Unary, When
 from .nodes import SIDE, SIDE_TIME, Filter, Node, extended
 from .schema import HIDDEN_PREFIX, Field
@@ -51,10 +50,7 @@ def co_group(
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_ITEMS:
         raise place.error(f"limit={limit!r} is not a number of rows up to {MOST_ITEMS:,}")
     time = time_of(left, right, place)
-    try:
-        window = make(left.schema[time], **given)
-    except ExpressionError as error:
-        raise place.error(error.what, error.fix) from None
+    window = made_window(make, left.schema[time], given, place)
     if window.flags:
         raise place.error(
             f"groups are given once, and {window} more often", "leave early= and lateness= out"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .build import join_columns
-from .build_keyed import why_no_time
+from .build_keyed import made_window, why_no_time
 from .checks import Place
 from .durations import in_units_of
 from .errors import ExpressionError
@@ -44,10 +44,7 @@ def window_join(
     if how not in HOW:
         raise place.error(f"how={how!r} is not a kind of join", 'use "inner", "left" or "full"')
     time = time_of(left, right, place)
-    try:
-        window = make(left.schema[time], **given)
-    except ExpressionError as error:
-        raise place.error(error.what, error.fix) from None
+    window = made_window(make, left.schema[time], given, place)
     if not isinstance(window, Tumbling | Calendar):
         raise place.error(
             f"windows of a join do not overlap or grow, and are given out once, unlike {window}",

@@ -179,8 +179,15 @@ def window(
     place = Place("window", name)
     if node.time is None:
         raise place.error(*why_no_time(node))
+    return made_window(make, node.schema[node.time], given, place)
+
+
+def made_window(
+    make: Callable[..., Window], time: DataType, given: Mapping[str, Any], place: Place
+) -> Window:
+    """Windows over an event time, or what is wrong with them."""
     try:
-        return make(node.schema[node.time], **given)
+        return make(time, **given)
     except ExpressionError as error:
         raise place.error(error.what, error.fix) from None
 
